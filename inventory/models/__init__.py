@@ -1,0 +1,35 @@
+"""What the mirror holds: clusters and their streams, devices, workloads, observations, bindings."""
+
+from inventory.models.bindings import NamespaceBinding
+from inventory.models.clusters import Cluster, Stream, SyncProblem
+from inventory.models.devices import (
+    ClassProfile,
+    Device,
+    DeviceClass,
+    DeviceProfile,
+    Node,
+    Pool,
+    ResourceSlice,
+)
+from inventory.models.observations import Observation
+from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
+
+__all__ = [
+    "Claim",
+    "ClaimDevice",
+    "ClaimTemplate",
+    "ClassProfile",
+    "Cluster",
+    "Device",
+    "DeviceClass",
+    "DeviceProfile",
+    "NamespaceBinding",
+    "Node",
+    "Observation",
+    "Pod",
+    "PodEvent",
+    "Pool",
+    "ResourceSlice",
+    "Stream",
+    "SyncProblem",
+]

@@ -1,0 +1,95 @@
+"""People, the projects that they work in, their API tokens, and the audit trail."""
+
+from typing import ClassVar
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+from knox.models import AbstractAuthToken
+
+
+class User(AbstractUser):
+    """A person who signs in. Roles over the whole desk are flags, since one person may have several;
+    the role inside a project is on `Membership`."""
+
+    is_administrator = models.BooleanField(_("platform administrator"), default=False)
+    is_finance = models.BooleanField(_("finance"), default=False)
+    # Reads everything, changes nothing.
+    is_auditor = models.BooleanField(_("auditor"), default=False)
+    language = models.CharField(max_length=10, blank=True)
+    time_zone = models.CharField(max_length=64, blank=True)
+
+    def __str__(self) -> str:
+        return self.get_full_name() or self.username
+
+
+class Project(models.Model):
+    """A research group's account: it owns requests and pays for what they hold."""
+
+    slug = models.SlugField(unique=True)
+    name = models.CharField(max_length=120, unique=True)
+    description = models.CharField(max_length=1000, blank=True)
+    cost_centre = models.CharField(max_length=40, blank=True)
+    created_at = models.DateTimeField()
+    archived_at = models.DateTimeField(null=True, blank=True)
+    members: "models.ManyToManyField[User, Membership]" = models.ManyToManyField(
+        User, through="Membership", related_name="projects"
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    class Role(models.TextChoices):
+        MEMBER = "member", _("member")
+        LEAD = "lead", _("project lead")
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="memberships")
+    project = models.ForeignKey(Project, models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["user", "project"], name="one_membership_per_project"),
+            models.CheckConstraint(condition=Q(role__in=["member", "lead"]), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.project}"
+
+
+class ApiToken(AbstractAuthToken):
+    """A named, expiring token for the REST API; only its digest is stored."""
+
+    class Scope(models.TextChoices):
+        INVENTORY = "inventory", _("read devices and clusters")
+        REQUESTS = "requests", _("read and make requests")
+        CHARGEBACK = "chargeback", _("read history and charges")
+
+    name = models.CharField(max_length=80)
+    scopes = models.JSONField(default=list)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+
+class AuditEntry(models.Model):
+    """One change that somebody (or the desk itself: no actor) made. Append-only."""
+
+    at = models.DateTimeField(db_index=True)
+    actor = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")
+    action = models.CharField(max_length=60, db_index=True)
+    # What was changed, by kind, key and the name that people knew it by then.
+    target_kind = models.CharField(max_length=40)
+    target_id = models.CharField(max_length=64)
+    target_name = models.CharField(max_length=253)
+    project = models.ForeignKey(Project, models.PROTECT, null=True, related_name="+")
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    source_ip = models.GenericIPAddressField(null=True)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["target_kind", "target_id"])]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.target_name}"

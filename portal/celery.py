@@ -1,0 +1,21 @@
+"""The Celery application: settings from Django, tasks from the apps, beat schedule in code."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+app = Celery("portal")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["inventory", "claims"])
+app.conf.beat_schedule = {
+    "keep a follower on every enabled cluster": {
+        "task": "inventory.tasks.ensure_followers",
+        "schedule": 5.0,
+    },
+    "fold what was observed": {
+        "task": "claims.tasks.catch_up",
+        "schedule": 5.0,
+    },
+}

@@ -1,0 +1,196 @@
+"""One settings file for every environment; what differs comes from environment variables."""
+
+from datetime import timedelta
+
+from csp.constants import NONE, SELF
+
+from portal.env import BASE_DIR, data_dir, database, env
+
+# --- what is this instance -------------------------------------------------------------------
+
+DEBUG = env.bool("CLAIMDESK_DEBUG", False)
+DATA_DIR = data_dir()
+# No default in production: a guessable key would let anybody forge sessions.
+SECRET_KEY = env.str("CLAIMDESK_SECRET_KEY")
+ALLOWED_HOSTS = env.list("CLAIMDESK_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CLAIMDESK_TRUSTED_ORIGINS", [])
+# Encrypts stored kubeconfigs; several keys, newest first, allow rotation (Fernet keys).
+CREDENTIAL_KEYS = env.list("CLAIMDESK_CREDENTIAL_KEYS", [])
+ORGANISATION = env.str("CLAIMDESK_ORGANISATION", "Claimdesk")
+
+# --- applications ----------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "portal.apps.PortalConfig",
+    "portal.accounts",
+    "inventory",
+    "claims",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.humanize",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.forms",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "django_htmx",
+    "django_filters",
+    "template_partials",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "portal.urls"
+WSGI_APPLICATION = "portal.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
+
+# --- database, broker, jobs ------------------------------------------------------------------
+
+DATABASES = {"default": database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.str("REDIS_URL", "redis://127.0.0.1:6379/0")
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# Longer than any shift of a follower, so that no broker hands a running task to a second worker.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ROUTES = {"inventory.tasks.follow_cluster": {"queue": "follow"}}
+CELERY_TIMEZONE = "UTC"
+
+# --- the mirror ------------------------------------------------------------------------------
+
+FOLLOWER_SHIFT = timedelta(seconds=env.int("CLAIMDESK_FOLLOWER_SHIFT_SECONDS", 300))
+FOLLOWER_LEASE = timedelta(seconds=env.int("CLAIMDESK_FOLLOWER_LEASE_SECONDS", 20))
+FULL_LIST_INTERVAL = timedelta(seconds=env.int("CLAIMDESK_FULL_LIST_SECONDS", 600))
+CLUSTER_TIMEOUT = timedelta(seconds=env.int("CLAIMDESK_CLUSTER_TIMEOUT_SECONDS", 10))
+
+# --- people ----------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_LOGIN_METHODS = {"username", "email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_ADAPTER = "portal.accounts.adapter.AccountAdapter"
+EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+
+# --- language and time -----------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = True
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+# --- static files ----------------------------------------------------------------------------
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+NODE_MODULES = BASE_DIR / "node_modules"
+STATICFILES_DIRS = [
+    BASE_DIR / "static",
+    ("tabler/css", NODE_MODULES / "@tabler" / "core" / "dist" / "css"),
+    ("tabler/js", NODE_MODULES / "@tabler" / "core" / "dist" / "js"),
+    ("echarts", NODE_MODULES / "echarts" / "dist"),
+]
+
+# --- REST ------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "knox.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+KNOX_TOKEN_MODEL = "accounts.ApiToken"  # noqa: S105 - the name of a model, not a secret
+REST_KNOX = {"TOKEN_TTL": timedelta(days=90), "AUTH_HEADER_PREFIX": "Bearer"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Claimdesk",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
+
+# --- security --------------------------------------------------------------------------------
+
+# TLS ends at the portal's ingress; without it (the demo on loopback) secure cookies would lock everybody out.
+BEHIND_TLS = env.bool("CLAIMDESK_BEHIND_TLS", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = BEHIND_TLS
+SECURE_HSTS_SECONDS = 31_536_000 if BEHIND_TLS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = BEHIND_TLS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
