@@ -2,10 +2,16 @@
 
 Every setting that an operator may change is an environment variable that starts with
 ``CLAIMDESK_`` (``DATABASE_URL`` and ``REDIS_URL`` keep the names that hosting platforms use).
+What is not set falls back to files in the data directory, so that every command run by hand finds
+the same secrets and the same broker as the processes of ``make demo``.
 """
 
+import os
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 
+from cryptography.fernet import Fernet
 from environs import Env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -14,8 +20,48 @@ env = Env(expand_vars=False)
 
 
 def data_dir() -> Path:
-    """Where the embedded defaults keep their files (SQLite, Valkey, the embedded cluster)."""
-    return env.path("CLAIMDESK_DATA_DIR", BASE_DIR / "var")
+    """Where the embedded defaults keep their files (SQLite, Valkey, the embedded cluster, secrets)."""
+    directory: Path = env.path("CLAIMDESK_DATA_DIR", BASE_DIR / "var")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
+
+
+def _kept_secret(name: str, make: Callable[[], str]) -> str:
+    """The secret in the file `name` of the data directory, made on first use and readable by its owner only.
+
+    Two processes that start together agree: the one that links its file first wins.
+    """
+    path = data_dir() / name
+    if not path.exists():
+        draft = path.with_name(f".{name}.{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text(make())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text()
+
+
+def secret_key() -> str:
+    """``CLAIMDESK_SECRET_KEY``, else a random one kept in the data directory."""
+    return env.str("CLAIMDESK_SECRET_KEY", "") or _kept_secret("secret-key", lambda: secrets.token_urlsafe(50))
+
+
+def credential_keys() -> list[str]:
+    """Fernet keys that encrypt stored kubeconfigs, newest first (several allow rotation)."""
+    keys: list[str] = env.list("CLAIMDESK_CREDENTIAL_KEYS", [])
+    return keys or [_kept_secret("credential-key", lambda: Fernet.generate_key().decode())]
+
+
+def redis_url() -> str:
+    """``REDIS_URL``, else the address that the embedded Valkey left in the data directory."""
+    left = data_dir() / "redis-url"
+    return env.str("REDIS_URL", "") or (
+        left.read_text().strip() if left.exists() else "redis://127.0.0.1:6379/0"
+    )
 
 
 def database() -> dict[str, object]:

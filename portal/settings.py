@@ -4,18 +4,16 @@ from datetime import timedelta
 
 from csp.constants import NONE, SELF
 
-from portal.env import BASE_DIR, data_dir, database, env
+from portal.env import BASE_DIR, credential_keys, data_dir, database, env, redis_url, secret_key
 
 # --- what is this instance -------------------------------------------------------------------
 
 DEBUG = env.bool("CLAIMDESK_DEBUG", False)
 DATA_DIR = data_dir()
-# No default in production: a guessable key would let anybody forge sessions.
-SECRET_KEY = env.str("CLAIMDESK_SECRET_KEY")
+SECRET_KEY = secret_key()
 ALLOWED_HOSTS = env.list("CLAIMDESK_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CLAIMDESK_TRUSTED_ORIGINS", [])
-# Encrypts stored kubeconfigs; several keys, newest first, allow rotation (Fernet keys).
-CREDENTIAL_KEYS = env.list("CLAIMDESK_CREDENTIAL_KEYS", [])
+CREDENTIAL_KEYS = credential_keys()
 ORGANISATION = env.str("CLAIMDESK_ORGANISATION", "Claimdesk")
 
 # --- applications ----------------------------------------------------------------------------
@@ -84,7 +82,7 @@ FORM_RENDERER = "django.forms.renderers.TemplatesSetting"
 DATABASES = {"default": database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.str("REDIS_URL", "redis://127.0.0.1:6379/0")
+REDIS_URL = redis_url()
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
 
 CELERY_BROKER_URL = REDIS_URL
@@ -144,12 +142,29 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 NODE_MODULES = BASE_DIR / "node_modules"
-STATICFILES_DIRS = [
-    BASE_DIR / "static",
-    ("tabler/css", NODE_MODULES / "@tabler" / "core" / "dist" / "css"),
-    ("tabler/js", NODE_MODULES / "@tabler" / "core" / "dist" / "js"),
-    ("echarts", NODE_MODULES / "echarts" / "dist"),
+STATICFILES_DIRS = [BASE_DIR / "static"]
+# The source maps come along because the manifest storage insists on what the files name.
+PACKAGE_FILES = {
+    "tabler/css/tabler.min.css": "@tabler/core/dist/css/tabler.min.css",
+    "tabler/css/tabler.min.css.map": "@tabler/core/dist/css/tabler.min.css.map",
+    "tabler/js/tabler.min.js": "@tabler/core/dist/js/tabler.min.js",
+    "tabler/js/tabler.min.js.map": "@tabler/core/dist/js/tabler.min.js.map",
+    "echarts/echarts.min.js": "echarts/dist/echarts.min.js",
+}
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "portal.staticfiles.PackageFilesFinder",
 ]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        # Hashed names may be cached for ever; tests run without a collected folder.
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if env.bool("CLAIMDESK_PLAIN_STATIC", DEBUG)
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
 
 # --- REST ------------------------------------------------------------------------------------
 

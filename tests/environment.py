@@ -24,4 +24,5 @@ VALKEY_PORT = free_port()
 os.environ.setdefault("CLAIMDESK_SECRET_KEY", "only for tests")
 os.environ.setdefault("CLAIMDESK_CREDENTIAL_KEYS", Fernet.generate_key().decode())
 os.environ["CLAIMDESK_DATA_DIR"] = DATA_DIR
+os.environ["CLAIMDESK_PLAIN_STATIC"] = "1"
 os.environ["REDIS_URL"] = f"redis://127.0.0.1:{VALKEY_PORT}/0"
