@@ -1,0 +1,6 @@
+"""Fleets for the embedded cluster: the sample of a first run (large ones: :mod:`portal.demo.load`)."""
+
+from .build import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Object
+from .sample import sample_objects
+
+__all__ = ["KUBELET_ANNOTATION", "RUN_SECONDS_ANNOTATION", "Object", "sample_objects"]
