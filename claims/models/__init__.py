@@ -2,6 +2,15 @@
 
 from claims.models.ledger import Allocation, Consumer, LedgerCursor
 from claims.models.prices import Price, PriceBook
-from claims.models.requests import Request
+from claims.models.requests import FINAL_STATES, Request, RequestClaim
 
-__all__ = ["Allocation", "Consumer", "LedgerCursor", "Price", "PriceBook", "Request"]
+__all__ = [
+    "FINAL_STATES",
+    "Allocation",
+    "Consumer",
+    "LedgerCursor",
+    "Price",
+    "PriceBook",
+    "Request",
+    "RequestClaim",
+]

@@ -1,6 +1,7 @@
 """A request: one ask by one person for one project, and the objects that it created."""
 
 import uuid
+from datetime import datetime
 from typing import ClassVar
 
 from django.db import models
@@ -8,6 +9,25 @@ from django.utils.translation import gettext_lazy as _
 
 from inventory.models import Cluster
 from portal.accounts.models import Project, User
+
+
+class RequestQuerySet(models.QuerySet["Request"]):
+    def visible_to(self, user: User) -> "RequestQuerySet":
+        """Requests of the user's projects; all for administrators and auditors."""
+        if user.is_administrator or user.is_auditor:
+            return self
+        return self.filter(project__memberships__user=user)
+
+    def active(self) -> "RequestQuerySet":
+        """Requests that still have, or may still get, something on a cluster."""
+        return self.exclude(state__in=FINAL_STATES)
+
+    def due(self, now: datetime) -> "RequestQuerySet":
+        """Requests with work on the cluster that should be tried now."""
+        return self.filter(due_at__lte=now)
+
+
+RequestManager = models.Manager.from_queryset(RequestQuerySet)
 
 
 class Request(models.Model):
@@ -29,6 +49,21 @@ class Request(models.Model):
         CLAIM = "claim", _("shared claim: Pods join one ResourceClaim")
         TEMPLATE = "template", _("template: every Pod gets a claim of its own")
 
+    class Reason(models.TextChoices):
+        """Why a request is in its state, where the state alone does not say it."""
+
+        NONE = "", _("nothing to add")
+        RETRYING = "retrying", _("the cluster did not answer as it should; the desk tries again")
+        REFUSED = "refused", _("the cluster refused it")
+        NAME_TAKEN = "name-taken", _("an object that the desk did not make has its name")
+        DELETED_ELSEWHERE = "deleted-elsewhere", _("its object was deleted on the cluster, not by the desk")
+        NOT_SCHEDULED = "not-scheduled", _("a Pod waits for it, and the scheduler found no place")
+        PARTLY = "partly", _("some of its Pods still wait for a device")
+        RELEASED = "released", _("released by a person")
+        EXPIRED = "expired", _("the time asked for is over")
+        STILL_USED = "still-used", _("Pods still use it: they hold the device, and it still costs")
+        WINDING_UP = "winding-up", _("its objects are being removed")
+
     # What URLs and object names carry; reveals neither order nor number.
     key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     project = models.ForeignKey(Project, models.PROTECT, related_name="requests")
@@ -45,19 +80,32 @@ class Request(models.Model):
     purpose = models.CharField(max_length=1000)
 
     state = models.CharField(max_length=20, choices=State.choices, default=State.SUBMITTED)
-    # Why it is in that state, in the cluster's words (scheduler event, API error); "" = nothing to say.
+    reason = models.CharField(max_length=20, choices=Reason.choices, blank=True)
+    # The same in the cluster's words (scheduler event, API error); "" = it said nothing.
     message = models.TextField(blank=True)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
+    # The duration runs from the first allocation; until then it bounds the wait.
     expires_at = models.DateTimeField(null=True, blank=True)
+    allocated_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
 
     # The object on the cluster: a ResourceClaim or a ResourceClaimTemplate by shape.
     object_name = models.CharField(max_length=253)
     object_uid = models.CharField(max_length=64, blank=True)
+    object_created_at = models.DateTimeField(null=True, blank=True)
+    # The mirror has shown the object: from then on its absence means that it is gone.
+    object_seen = models.BooleanField(default=False)
     # A hold is asked for by the person and kept by the desk until release.
     hold_wanted = models.BooleanField(default=False)
     hold_pod_uid = models.CharField(max_length=64, blank=True)
+
+    # Work on the cluster that is due (create, hold, wind up): how often it failed, and when to try again.
+    # Null = nothing to do.
+    due_at = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+
+    objects = RequestManager()
 
     class Meta:
         constraints: ClassVar = [
@@ -69,7 +117,39 @@ class Request(models.Model):
         indexes: ClassVar = [
             models.Index(fields=["cluster", "object_uid"]),
             models.Index(fields=["project", "state"]),
+            models.Index(fields=["due_at"]),
         ]
 
     def __str__(self) -> str:
         return self.object_name
+
+    @property
+    def short_key(self) -> str:
+        """The first eight digits of the key: how people and object names call the request."""
+        return self.key.hex[:8]
+
+
+FINAL_STATES = (Request.State.FAILED, Request.State.CANCELLED, Request.State.ENDED)
+
+
+class RequestClaim(models.Model):
+    """A ResourceClaim that belongs to a request: the shared claim itself, or one made from its template.
+
+    Written once when it is first seen and kept for good, so that a rebuilt ledger finds the same payer
+    after the claim has gone from the cluster."""
+
+    cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="+")
+    claim_uid = models.CharField(max_length=64)
+    claim_name = models.CharField(max_length=253)
+    request = models.ForeignKey(Request, models.CASCADE, related_name="claims")
+    # The Pod that owns a claim made from a template; "" for the shared claim.
+    pod_uid = models.CharField(max_length=64, blank=True)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["cluster", "claim_uid"], name="one_request_per_claim")
+        ]
+
+    def __str__(self) -> str:
+        return self.claim_name

@@ -1,0 +1,226 @@
+"""What the desk writes to a cluster, as plain JSON values: claims, templates, hold Pods, and snippets to copy.
+
+Everything here is pure: the same request gives the same manifest, so a repeated submission is harmless.
+Source of the fields: the API reference of ``resource.k8s.io/v1`` and of Pods.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+Manifest = dict[str, Any]
+
+API_VERSION = "resource.k8s.io/v1"
+# One prefix for everything that the desk writes on objects.
+PREFIX = "claimdesk.io"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+REQUEST_LABEL = f"{PREFIX}/request"
+PROJECT_LABEL = f"{PREFIX}/project"
+ROLE_LABEL = f"{PREFIX}/role"
+REQUESTER_ANNOTATION = f"{PREFIX}/requester"
+COST_CENTRE_ANNOTATION = f"{PREFIX}/cost-centre"
+PURPOSE_ANNOTATION = f"{PREFIX}/purpose"
+
+# The name of the one request inside the claim; CEL errors and allocation results carry it.
+PART = "accelerator"
+# What Pods call the claim in spec.resourceClaims.
+POD_CLAIM = "accelerator"
+# Object names: a DNS label, with room left for "-hold" and for the suffix of generated claim names.
+NAME_LIMIT = 50
+# Does nothing, in about 300 kB of memory.
+HOLD_IMAGE = "registry.k8s.io/pause:3.10"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """Who asked: written on every object, so that people at the cluster can find the way back."""
+
+    key: str
+    project: str
+    requester: str
+    cost_centre: str = ""
+    purpose: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is asked for, in terms of Kubernetes. `memory_domains` are the domains under which the devices of
+    the class publish a capacity ``memory``; empty = unknown, each device is then asked under its driver."""
+
+    device_class: str
+    count: int
+    min_memory: str = ""
+    memory_domains: tuple[str, ...] = ()
+
+
+def object_name(*, project: str, key: str) -> str:
+    """The deterministic name of a request's object: project slug and the first eight digits of its key.
+    A DNS label of at most 50 characters."""
+    short = key.replace("-", "")[:8].lower()
+    slug = "".join(c if c.isascii() and c.isalnum() else "-" for c in project.lower()).strip("-")
+    slug = slug[: NAME_LIMIT - len(short) - 1].rstrip("-")
+    if not slug or not slug[0].isalpha():
+        slug = f"p-{slug}"[: NAME_LIMIT - len(short) - 1].rstrip("-")
+    return f"{slug}-{short}"
+
+
+def hold_name(claim_name: str) -> str:
+    """The name of the hold Pod of a claim."""
+    return f"{claim_name}-hold"
+
+
+def memory_expression(minimum: str, domains: Iterable[str] = ()) -> str:
+    """A CEL expression that is true for devices with at least `minimum` memory.
+
+    A device that publishes no memory is left out instead of failing the whole allocation, hence the guard.
+    """
+    names = sorted(set(domains))
+    # Without a known domain: drivers publish unqualified capacities under their own name.
+    keys = [f'"{name}"' for name in names] or ["device.driver"]
+    parts = [
+        f'"memory" in device.capacity[{key}] && '
+        f'device.capacity[{key}]["memory"].compareTo(quantity("{minimum}")) >= 0'
+        for key in keys
+    ]
+    return parts[0] if len(parts) == 1 else " || ".join(f"({part})" for part in parts)
+
+
+def claim_spec(wish: Wish) -> Manifest:
+    """A ResourceClaimSpec with one exact request."""
+    exactly: Manifest = {
+        "deviceClassName": wish.device_class,
+        "allocationMode": "ExactCount",
+        "count": wish.count,
+    }
+    if wish.min_memory:
+        expression = memory_expression(wish.min_memory, wish.memory_domains)
+        exactly["selectors"] = [{"cel": {"expression": expression}}]
+    return {"devices": {"requests": [{"name": PART, "exactly": exactly}]}}
+
+
+def claim(*, name: str, namespace: str, owner: Owner, wish: Wish) -> Manifest:
+    """A ResourceClaim that Pods of the namespace share."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceClaim",
+        "metadata": _metadata(name=name, namespace=namespace, owner=owner),
+        "spec": claim_spec(wish),
+    }
+
+
+def claim_template(*, name: str, namespace: str, owner: Owner, wish: Wish) -> Manifest:
+    """A ResourceClaimTemplate: every Pod that names it gets a claim of its own, with the same labels."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceClaimTemplate",
+        "metadata": _metadata(name=name, namespace=namespace, owner=owner),
+        "spec": {
+            "metadata": {"labels": _labels(owner), "annotations": _annotations(owner)},
+            "spec": claim_spec(wish),
+        },
+    }
+
+
+def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str = HOLD_IMAGE) -> Manifest:
+    """A Pod that does nothing but keep the claim allocated. Passes the "restricted" Pod security level."""
+    metadata = _metadata(name=hold_name(claim_name), namespace=namespace, owner=owner)
+    metadata["labels"][ROLE_LABEL] = "hold"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {
+            "restartPolicy": "Always",
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65535,
+                "runAsGroup": 65535,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "hold",
+                    "image": image,
+                    "resources": {
+                        "requests": {"cpu": "1m", "memory": "8Mi"},
+                        "limits": {"cpu": "10m", "memory": "16Mi"},
+                        "claims": [{"name": POD_CLAIM}],
+                    },
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+            "resourceClaims": [{"name": POD_CLAIM, "resourceClaimName": claim_name}],
+        },
+    }
+
+
+def workload_pod(*, object_name: str, namespace: str, shape: str) -> Manifest:
+    """An example of a Pod that uses the request's object, to be adapted by its reader."""
+    key = "resourceClaimName" if shape == "claim" else "resourceClaimTemplateName"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{object_name}-work", "namespace": namespace},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [
+                {
+                    "name": "work",
+                    "image": "docker.io/library/ubuntu:24.04",
+                    "command": ["sleep", "3600"],
+                    "resources": {"claims": [{"name": POD_CLAIM}]},
+                }
+            ],
+            "resourceClaims": [{"name": POD_CLAIM, key: object_name}],
+        },
+    }
+
+
+def pod_snippet(*, object_name: str, shape: str) -> str:
+    """The YAML lines that a Pod of one's own needs: one entry in its spec, one in the container."""
+    key = "resourceClaimName" if shape == "claim" else "resourceClaimTemplateName"
+    return as_yaml(
+        {
+            "spec": {
+                "containers": [{"name": "…", "resources": {"claims": [{"name": POD_CLAIM}]}}],
+                "resourceClaims": [{"name": POD_CLAIM, key: object_name}],
+            }
+        }
+    )
+
+
+def as_yaml(manifest: Mapping[str, Any]) -> str:
+    """A manifest as YAML in the order in which it was built."""
+    return yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100)
+
+
+def _metadata(*, name: str, namespace: str, owner: Owner) -> Manifest:
+    return {
+        "name": name,
+        "namespace": namespace,
+        "labels": _labels(owner),
+        "annotations": _annotations(owner),
+    }
+
+
+def _labels(owner: Owner) -> dict[str, str]:
+    return {MANAGED_BY: "claimdesk", REQUEST_LABEL: owner.key, PROJECT_LABEL: owner.project}
+
+
+def _annotations(owner: Owner) -> dict[str, str]:
+    # Free text cannot be a label value.
+    values = {
+        REQUESTER_ANNOTATION: owner.requester,
+        COST_CENTRE_ANNOTATION: owner.cost_centre,
+        PURPOSE_ANNOTATION: owner.purpose,
+    }
+    return {key: value for key, value in values.items() if value}
