@@ -68,7 +68,7 @@ def attributes(values: Mapping[str, Scalar]) -> Object:
 
 
 def capacity(values: Mapping[str, str]) -> Object:
-    """Capacities or counters as the API has them: ``{"memory": "40Gi"}`` → ``{"memory": {"value": "40Gi"}}``."""
+    """Capacities or counters as the API has them: ``{"memory": "40Gi"}`` → ``{"memory": {"value": …}}``."""
     return {name: {"value": value} for name, value in values.items()}
 
 

@@ -180,7 +180,7 @@ def _mig(profile: MigProfile, *, start: int, parent: int, uuid: Object, inherite
 
 
 def mig_pool(*, node: str, buses: Sequence[str]) -> list[Object]:
-    """An H100 pool with dynamic MIG: a slice of counters, then one slice a GPU (the form of 1.35 and later)."""
+    """An H100 pool with dynamic MIG: counters first, then one slice a GPU (the form of 1.35 and later)."""
     devices = gpus(H100, node=node, buses=buses)
     counters = [
         {"name": f"gpu-{index}-counter-set", "counters": capacity(H100_COUNTERS)}
