@@ -1,0 +1,97 @@
+"""Feature gates of Kubernetes that change what DRA objects mean.
+
+Gates are the parameter; a Kubernetes version only presets them, since any cluster may switch them.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+DYNAMIC_RESOURCE_ALLOCATION = "DynamicResourceAllocation"
+ADMIN_ACCESS = "DRAAdminAccess"
+PRIORITIZED_LIST = "DRAPrioritizedList"
+PARTITIONABLE_DEVICES = "DRAPartitionableDevices"
+DEVICE_TAINTS = "DRADeviceTaints"
+DEVICE_TAINT_RULES = "DRADeviceTaintRules"
+CONSUMABLE_CAPACITY = "DRAConsumableCapacity"
+DEVICE_BINDING_CONDITIONS = "DRADeviceBindingConditions"
+DEVICE_STATUS = "DRAResourceClaimDeviceStatus"
+EXTENDED_RESOURCE = "DRAExtendedResource"
+LIST_TYPE_ATTRIBUTES = "DRAListTypeAttributes"
+DERIVED_ATTRIBUTES = "DRADerivedAttributes"
+FRACTIONAL_CAPACITY_RANGE = "DRAFractionalCapacityRange"
+COMPATIBILITY_GROUPS = "DRADeviceCompatibilityGroups"
+NODE_ALLOCATABLE = "DRANodeAllocatableResources"
+
+_ON_SINCE: dict[str, tuple[int, int]] = {
+    DYNAMIC_RESOURCE_ALLOCATION: (1, 34),
+    DEVICE_STATUS: (1, 33),
+    ADMIN_ACCESS: (1, 34),
+    PRIORITIZED_LIST: (1, 34),
+    PARTITIONABLE_DEVICES: (1, 36),
+    DEVICE_TAINTS: (1, 36),
+    DEVICE_TAINT_RULES: (1, 37),
+    CONSUMABLE_CAPACITY: (1, 36),
+    DEVICE_BINDING_CONDITIONS: (1, 36),
+    EXTENDED_RESOURCE: (1, 36),
+}
+KNOWN = frozenset(_ON_SINCE) | {
+    LIST_TYPE_ATTRIBUTES,
+    DERIVED_ATTRIBUTES,
+    FRACTIONAL_CAPACITY_RANGE,
+    COMPATIBILITY_GROUPS,
+    NODE_ALLOCATABLE,
+}
+LATEST = "1.37"
+
+
+class UnknownFeature(ValueError):
+    """A gate or version that this package does not know."""
+
+
+class Features(msgspec.Struct, frozen=True):
+    """The set of gates that are on; hashable, so that it can be part of a memo key."""
+
+    gates: frozenset[str] = frozenset()
+
+    @classmethod
+    def for_version(cls, version: str) -> "Features":
+        """The defaults of a Kubernetes version such as "1.36", "v1.36.2"; raises UnknownFeature for other text."""
+        parts = version.removeprefix("v").split(".")
+        try:
+            minor = (int(parts[0]), int(parts[1].rstrip("+")))
+        except (ValueError, IndexError):
+            raise UnknownFeature(f"{version!r} is not a Kubernetes version like 1.36") from None
+        return cls(frozenset(gate for gate, since in _ON_SINCE.items() if minor >= since))
+
+    @classmethod
+    def of(cls, gates: Iterable[str]) -> "Features":
+        """Exactly these gates; the prefix DRA may be left out. Raises UnknownFeature."""
+        return cls(frozenset(_known(gate) for gate in gates))
+
+    @classmethod
+    def parse(cls, text: str) -> "Features":
+        """Gates from "A,B" or "A=true,B=false"; raises UnknownFeature."""
+        on = []
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            gate, _, value = part.partition("=")
+            _known(gate)
+            if value.lower() in ("", "true"):
+                on.append(gate)
+            elif value.lower() != "false":
+                raise UnknownFeature(f"{part!r}: a gate is true or false")
+        return cls.of(on)
+
+    def enabled(self, gate: str) -> bool:
+        return gate in self.gates
+
+    def with_gates(self, *on: str, off: Iterable[str] = ()) -> "Features":
+        """A copy with some gates switched."""
+        return Features((self.gates | {_known(gate) for gate in on}) - {_known(gate) for gate in off})
+
+
+def _known(gate: str) -> str:
+    for name in (gate, f"DRA{gate}"):
+        if name in KNOWN:
+            return name
+    raise UnknownFeature(f"unknown feature gate {gate!r}")
