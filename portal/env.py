@@ -47,7 +47,8 @@ def _kept_secret(name: str, make: Callable[[], str]) -> str:
 
 def secret_key() -> str:
     """``CLAIMDESK_SECRET_KEY``, else a random one kept in the data directory."""
-    return env.str("CLAIMDESK_SECRET_KEY", "") or _kept_secret("secret-key", lambda: secrets.token_urlsafe(50))
+    key: str = env.str("CLAIMDESK_SECRET_KEY", "")
+    return key or _kept_secret("secret-key", lambda: secrets.token_urlsafe(50))
 
 
 def credential_keys() -> list[str]:

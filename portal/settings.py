@@ -12,7 +12,7 @@ DEBUG = env.bool("CLAIMDESK_DEBUG", False)
 DATA_DIR = data_dir()
 SECRET_KEY = secret_key()
 ALLOWED_HOSTS = env.list("CLAIMDESK_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.list("CLAIMDESK_TRUSTED_ORIGINS", [])
+CSRF_TRUSTED_ORIGINS: list[str] = env.list("CLAIMDESK_TRUSTED_ORIGINS", [])
 CREDENTIAL_KEYS = credential_keys()
 ORGANISATION = env.str("CLAIMDESK_ORGANISATION", "Claimdesk")
 

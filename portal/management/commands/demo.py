@@ -1,0 +1,103 @@
+"""``manage.py demo``: the whole desk in one foreground process."""
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from portal.management.sample import CLUSTER, PASSWORD, PEOPLE, make_sample_organisation
+from portal.stack import Stack, UnableToStart, free_port
+
+WEB_PORT = 8000
+
+
+class Command(BaseCommand):
+    help = "Run the whole desk over an embedded cluster with a sample organisation, until Ctrl-C."
+    # The front-end and the database are checked by what runs anyway; start-up has to be quick.
+    requires_system_checks: list[str] = []  # noqa: RUF012 - Django's own type
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--port", type=int, default=WEB_PORT, help="of the web server (default: %(default)s)"
+        )
+        parser.add_argument("--fleet", default="sample", help="what the embedded cluster starts with")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        started = time.monotonic()
+        signal.signal(signal.SIGTERM, _interrupt)
+        port = free_port(options["port"])
+        stack = Stack(settings.DATA_DIR, port, cluster_port=0, fleet=options["fleet"])
+        try:
+            stack.claim_directory()
+            if port != options["port"]:
+                self.stdout.write(
+                    f"Port {options['port']} is taken by another program; using {port} instead."
+                )
+            self._start(stack)
+            self._welcome(stack, time.monotonic() - started)
+            self._watch(stack)
+        except UnableToStart as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            self.stdout.write("\nStopping…")
+        finally:
+            # A second Ctrl-C must not leave processes behind.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            stack.stop()
+        self.stdout.write("Stopped. The data stay; `make demo` continues with them.")
+
+    def _start(self, stack: Stack) -> None:
+        # The same port every time: the portal's record of the cluster names it.
+        stack.cluster_port = _kept_port(stack)
+        stack.start_valkey()
+        stack.start_cluster()
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            self.stdout.write("Preparing the database…")
+            call_command("migrate", interactive=False, verbosity=0)
+        make_sample_organisation(kubeconfig=stack.cluster_kubeconfig, now=timezone.now())
+        connection.close()
+        stack.wait_for_cluster()
+        stack.start_portal()
+        stack.wait_for_web()
+
+    def _welcome(self, stack: Stack, seconds: float) -> None:
+        lines = [
+            "",
+            f"  Claimdesk is ready after {seconds:.1f} s:  {stack.url}/",
+            "",
+            *(f"    {person.username:<6} {person.role}" for person in PEOPLE),
+            f"    password of all: {PASSWORD}",
+            "",
+            f"  Embedded cluster '{CLUSTER}': kubectl --kubeconfig {stack.cluster_kubeconfig}",
+            f"  Logs: {stack.data_dir / 'logs'}",
+            "  Ctrl-C stops everything; the data stay.",
+            "",
+        ]
+        self.stdout.write("\n".join(lines))
+        sys.stdout.flush()
+
+    def _watch(self, stack: Stack) -> None:
+        while True:
+            time.sleep(0.5)
+            stack.check()
+
+
+def _kept_port(stack: Stack) -> int:
+    """The port that the embedded cluster had last time, if it is still free."""
+    kept = stack.data_dir / "cluster-port"
+    port = free_port(int(kept.read_text()) if kept.exists() else 6440)
+    kept.write_text(str(port))
+    return port
+
+
+def _interrupt(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
