@@ -364,11 +364,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='device',
-            index=models.Index(fields=['cluster', 'state'], name='inventory_d_cluster_ea1834_idx'),
+            index=models.Index(fields=['profile', 'cluster', 'state'], name='device_counts'),
         ),
         migrations.AddIndex(
             model_name='device',
-            index=models.Index(fields=['profile', 'state'], name='inventory_d_profile_5ea185_idx'),
+            index=models.Index(fields=['node_name', 'name', 'pool', 'cluster', 'profile', 'state'], name='device_browse'),
         ),
         migrations.AddConstraint(
             model_name='device',
