@@ -1,6 +1,7 @@
 """Fixtures that every room's tests share."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,3 +38,11 @@ def sample_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
     cluster = EmbeddedCluster(tmp_path / "cluster", fleet="sample").start()
     yield cluster
     cluster.stop()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With ``CLAIMDESK_NO_SKIPS`` set, as in CI, a run that skipped a test has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CLAIMDESK_NO_SKIPS") and reporter is not None and reporter.stats.get("skipped"):
+        reporter.write_line("Tests were skipped, and CLAIMDESK_NO_SKIPS forbids that.", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
