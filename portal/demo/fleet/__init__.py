@@ -1,6 +1,15 @@
 """Fleets for the embedded cluster: the sample of a first run (large ones: :mod:`portal.demo.load`)."""
 
 from .build import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Object
+from .planting import UnknownFleet, check_wish, plant
 from .sample import sample_objects
 
-__all__ = ["KUBELET_ANNOTATION", "RUN_SECONDS_ANNOTATION", "Object", "sample_objects"]
+__all__ = [
+    "KUBELET_ANNOTATION",
+    "RUN_SECONDS_ANNOTATION",
+    "Object",
+    "UnknownFleet",
+    "check_wish",
+    "plant",
+    "sample_objects",
+]

@@ -110,6 +110,8 @@ def node(
         spec["taints"] = taints
     metadata: Object = {
         "name": name,
+        # Given here so that the slices of the node can name their owner: a garbage collector trusts only uids.
+        "uid": str(identity("Node", name)),
         "labels": {
             "kubernetes.io/arch": "amd64",
             "kubernetes.io/hostname": name,
@@ -185,8 +187,15 @@ def resource_slices(
             "metadata": {
                 "name": f"{node}-{driver}-{identity(driver, node, index).hex[:5]}",
                 "generateName": f"{node}-{driver}-",
-                # The Node's uid is filled in when the slice is planted: a garbage collector trusts only uids.
-                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "controller": True}],
+                "ownerReferences": [
+                    {
+                        "apiVersion": "v1",
+                        "kind": "Node",
+                        "name": node,
+                        "uid": str(identity("Node", node)),
+                        "controller": True,
+                    }
+                ],
             },
             "spec": {
                 "driver": driver,

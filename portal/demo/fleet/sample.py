@@ -28,7 +28,12 @@ TAINTED_DEVICE = (nvidia.DRIVER, node_name("a100-02"), "gpu-5")
 
 def sample_objects() -> list[Object]:
     """Every object of the sample, in an order in which it can be created."""
-    return [*_namespaces(), *device_classes(), *nodes(), *slices(), *workloads()]
+    return [*infrastructure(), *workloads()]
+
+
+def infrastructure() -> list[Object]:
+    """What administrators and drivers bring: namespaces, classes, nodes and slices."""
+    return [*_namespaces(), *device_classes(), *nodes(), *slices()]
 
 
 def device_classes() -> list[Object]:

@@ -1,0 +1,49 @@
+"""Putting a fleet into an empty store, by the words of the command line."""
+
+from typing import TYPE_CHECKING
+
+from .build import Object
+from .sample import infrastructure
+from .workloads import workloads
+
+if TYPE_CHECKING:
+    from portal.demo.store import Store
+
+
+class UnknownFleet(ValueError):
+    """What stands behind ``--fleet`` is not understood; the message says what would be."""
+
+
+def plant(store: "Store", wish: str) -> int:
+    """Create the fleet that ``wish`` names and return the number of objects.
+
+    ``none``: nothing. ``sample``: the sample institute. ``nodes=N,devices=M,pods=P``: a generated fleet (see
+    :mod:`portal.demo.load`). Meant for a store that holds none of these objects yet; raises UnknownFleet.
+    """
+    if wish == "none":
+        return 0
+    if wish == "sample":
+        machines, wishes = infrastructure(), workloads()
+        store.load(machines)
+        # People's objects go the way of people's objects, so that defaults, quotas and checks apply.
+        for obj in wishes:
+            store.create(_plural(obj), obj)
+        return len(machines) + len(wishes)
+    from portal.demo.load import FleetSize, generate
+
+    return store.load(generate(FleetSize.parse(wish)))
+
+
+def check_wish(wish: str) -> str:
+    """Return ``wish`` if :func:`plant` understands it; raises UnknownFleet. For use as an argparse type."""
+    if wish not in ("none", "sample"):
+        from portal.demo.load import FleetSize
+
+        FleetSize.parse(wish)
+    return wish
+
+
+def _plural(obj: Object) -> str:
+    from portal.demo.resources import BY_KIND
+
+    return BY_KIND[obj["apiVersion"], obj["kind"]].plural
