@@ -1,0 +1,21 @@
+"""The two ways in which a selector fails: it is wrong, or it is wrong for one device."""
+
+from __future__ import annotations
+
+
+class CelCompileError(Exception):
+    """The expression cannot be compiled. `line` starts at 1, `column` at 1; both are 0 if the whole is at fault."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        self.message = message
+        self.line = line
+        self.column = column
+        super().__init__(f"{line}:{column}: {message}" if line else message)
+
+
+class CelEvaluationError(Exception):
+    """The expression is fine, but has no answer for this device; the message is in CEL's words."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(message)
