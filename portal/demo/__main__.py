@@ -1,0 +1,98 @@
+"""``python -m portal.demo``: the embedded cluster as one process."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from aiohttp import web
+
+from portal.demo import controllers
+from portal.demo.auth import Accounts
+from portal.demo.fleet import check_wish, plant
+from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
+from portal.demo.namespaces import found_first, keep_namespaces
+from portal.demo.server import ApiServer
+from portal.demo.store import Store
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m portal.demo", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port")
+    parser.add_argument("--data", type=Path, help="directory that keeps the objects; without it nothing is kept")
+    parser.add_argument("--fleet", type=check_wish, default="none", help="sample, none, or nodes=N,devices=M,pods=P")
+    parser.add_argument("--kubeconfig-out", type=Path, help="where to write the kubeconfig")
+    parser.add_argument("--history", type=int, default=10_000, help="changes kept for watches, per resource")
+    parser.add_argument("--bookmark-seconds", type=float, default=60.0)
+    parser.add_argument("--no-controllers", action="store_true", help="only the API server")
+    return parser.parse_args()
+
+
+def _write_kubeconfig(path: Path, accounts: Accounts, url: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(path.suffix + ".new")
+    # JSON is YAML; tokens are for the owner only.
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(accounts.kubeconfig(url), file, indent=2)
+    fresh.replace(path)
+
+
+async def _control(store: Store) -> None:
+    try:
+        await controllers.run(store)
+    except NotImplementedError:
+        print("no controllers yet", file=sys.stderr)  # noqa: T201 - a command's answer
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    journal: Journal = SqliteJournal(arguments.data) if arguments.data else NoJournal()
+    store = Store(journal=journal, history_limit=arguments.history)
+    accounts = Accounts.kept_in(journal)
+    server = ApiServer(store, accounts, bookmark_seconds=arguments.bookmark_seconds)
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    site = web.TCPSite(runner, arguments.host, arguments.port)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await site.start()
+        port = runner.addresses[0][1]
+        url = f"http://{arguments.host}:{port}"
+        if arguments.kubeconfig_out:
+            _write_kubeconfig(arguments.kubeconfig_out, accounts, url)
+        found_first(store)
+        if not journal.setting("fleet"):
+            plant(store, arguments.fleet)
+            journal.set_setting("fleet", arguments.fleet)
+        async with asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(keep_namespaces(store))]
+            if not arguments.no_controllers:
+                background.append(tasks.create_task(_control(store)))
+            print(f"listening on {url}", flush=True)  # noqa: T201 - the agreed sign that it is ready
+            await stop.wait()
+            for task in background:
+                task.cancel()
+    finally:
+        await runner.cleanup()
+        store.close()
+
+
+def main() -> int:
+    """Serve until interrupted; 1 with one line of explanation when that is not possible."""
+    try:
+        asyncio.run(_serve(_arguments()))
+    except (DataInUse, OSError) as error:
+        print(f"the embedded cluster cannot start: {error}", file=sys.stderr)  # noqa: T201 - a command's answer
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

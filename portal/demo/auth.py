@@ -1,0 +1,121 @@
+"""Who calls, and what they may do: three accounts with bearer tokens, and the kubeconfig that names them."""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from portal.demo import errors
+from portal.demo.journal import Journal
+from portal.demo.resources import READ_VERBS, Resource
+
+ADMIN, PORTAL, READER, ANONYMOUS = "admin", "portal", "reader", "system:anonymous"
+ACCOUNTS = (ADMIN, PORTAL, READER)
+
+WRITTEN_BY_PORTAL = frozenset(
+    {
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourceclaimtemplates"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "devicetaintrules"),
+        ("", "pods"),
+        ("", "resourcequotas"),
+        ("batch", "jobs"),
+    }
+)
+PUBLIC_PATHS = ("/healthz", "/readyz", "/livez", "/version")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An authenticated caller."""
+
+    name: str
+    groups: tuple[str, ...] = ("system:authenticated",)
+
+
+class Accounts:
+    """The tokens of one cluster; they stay the same for the same data directory."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self.tokens = dict(tokens)
+
+    @classmethod
+    def kept_in(cls, journal: Journal) -> "Accounts":
+        """The tokens in ``journal``, made at the first start."""
+        tokens = {}
+        for account in ACCOUNTS:
+            token = journal.setting(f"token.{account}")
+            if not token:
+                token = secrets.token_urlsafe(32)
+                journal.set_setting(f"token.{account}", token)
+            tokens[account] = token
+        return cls(tokens)
+
+    def authenticate(self, authorization: str) -> User:
+        """The caller named by an Authorization header; 401 for a token that is not known."""
+        if not authorization:
+            return User(ANONYMOUS, ("system:unauthenticated",))
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() == "bearer":
+            for account, known in self.tokens.items():
+                if hmac.compare_digest(token.strip().encode(), known.encode()):
+                    return User(account)
+        raise errors.unauthorized()
+
+    def kubeconfig(self, url: str) -> dict[str, Any]:
+        """A kubeconfig with one context for each account; ``admin`` is current."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "embedded", "cluster": {"server": url}}],
+            "users": [{"name": name, "user": {"token": token}} for name, token in self.tokens.items()],
+            "contexts": [
+                {"name": name, "context": {"cluster": "embedded", "user": name}} for name in self.tokens
+            ],
+            "current-context": ADMIN,
+        }
+
+
+def may(user: User, verb: str, group: str, plural: str) -> bool:
+    """Whether ``user`` may do ``verb`` on a resource (named without its subresource)."""
+    if user.name == ADMIN:
+        return True
+    if user.name == ANONYMOUS:
+        return False
+    if group == "authorization.k8s.io" and verb == "create":
+        return True
+    if verb in READ_VERBS:
+        return user.name in (PORTAL, READER)
+    return user.name == PORTAL and (group, plural) in WRITTEN_BY_PORTAL
+
+
+def demand(
+    user: User,
+    verb: str,
+    resource: Resource,
+    *,
+    namespace: str = "",
+    name: str = "",
+    subresource: str = "",
+) -> None:
+    """403, worded as RBAC words it, unless ``user`` may do this."""
+    if may(user, verb, resource.group, resource.plural):
+        return
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    raise errors.forbidden(
+        resource.group,
+        resource.plural,
+        name,
+        f'User "{user.name}" cannot {verb} resource "{plural}" in API group "{resource.group}" {scope}',
+    )
+
+
+def demand_path(user: User, verb: str, path: str) -> None:
+    """403 for a caller without a name on anything that is not public."""
+    if user.name == ANONYMOUS and path not in PUBLIC_PATHS:
+        raise errors.ApiError(
+            403, "Forbidden", f'forbidden: User "{user.name}" cannot {verb} path "{path}"', {}
+        )
