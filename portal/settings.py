@@ -51,6 +51,9 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    # Every page needs a sign-in unless its view says otherwise (`login_not_required`).
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "portal.accounts.middleware.PersonMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -170,10 +173,13 @@ STORAGES = {
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "portal.accounts.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    # A view of ours that forgets its permissions is closed to tokens (it names no scope).
+    "DEFAULT_PERMISSION_CLASSES": ["portal.api.HasScope"],
+    "DEFAULT_PARSER_CLASSES": ["portal.api.BoundedJSONParser"],
+    "EXCEPTION_HANDLER": "portal.api.handle_exception",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }

@@ -1,8 +1,9 @@
 """People, the projects that they work in, their API tokens, and the audit trail."""
 
-from typing import ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from django.contrib.auth.models import AbstractUser
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -17,11 +18,39 @@ class User(AbstractUser):
     is_finance = models.BooleanField(_("finance"), default=False)
     # Reads everything, changes nothing.
     is_auditor = models.BooleanField(_("auditor"), default=False)
-    language = models.CharField(max_length=10, blank=True)
-    time_zone = models.CharField(max_length=64, blank=True)
+    # "" = as the browser says, and UTC.
+    language = models.CharField(_("language"), max_length=10, blank=True)
+    time_zone = models.CharField(_("time zone"), max_length=64, blank=True)
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
+
+
+class ProjectQuerySet(models.QuerySet["Project"]):
+    def visible_to(self, user: "User") -> "ProjectQuerySet":
+        """Projects that `user` may know of: their own, all for administrators, auditors and finance."""
+        if not user.is_active:
+            return self.none()
+        if user.is_administrator or user.is_auditor or user.is_finance:
+            return self
+        return self.filter(pk__in=Membership.objects.filter(user=user).values("project"))
+
+    def detailed_to(self, user: "User") -> "ProjectQuerySet":
+        """Projects whose people, claims and Pods `user` may see: finance only sees those of their own."""
+        if not user.is_active:
+            return self.none()
+        if user.is_administrator or user.is_auditor:
+            return self
+        return self.filter(pk__in=Membership.objects.filter(user=user).values("project"))
+
+    def workable_by(self, user: "User") -> "ProjectQuerySet":
+        """Projects that `user` may make requests for; an auditor changes nothing."""
+        if not user.is_active or user.is_auditor:
+            return self.none()
+        living = self.filter(archived_at=None)
+        if user.is_administrator:
+            return living
+        return living.filter(pk__in=Membership.objects.filter(user=user).values("project"))
 
 
 class Project(models.Model):
@@ -36,6 +65,8 @@ class Project(models.Model):
     members: "models.ManyToManyField[User, Membership]" = models.ManyToManyField(
         User, through="Membership", related_name="projects"
     )
+
+    objects = ProjectQuerySet.as_manager()
 
     def __str__(self) -> str:
         return self.name
@@ -73,6 +104,21 @@ class ApiToken(AbstractAuthToken):
     last_used_at = models.DateTimeField(null=True, blank=True)
 
 
+class AppendOnlyError(TypeError):
+    """Something tried to change or delete an entry of the audit trail."""
+
+
+class AuditQuerySet(models.QuerySet["AuditEntry"]):
+    def update(self, **kwargs: Any) -> NoReturn:  # noqa: ARG002 - Django's signature
+        raise AppendOnlyError("Entries of the audit trail are never changed")
+
+    def bulk_update(self, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG002 - Django's signature
+        raise AppendOnlyError("Entries of the audit trail are never changed")
+
+    def delete(self) -> NoReturn:
+        raise AppendOnlyError("Entries of the audit trail are never deleted")
+
+
 class AuditEntry(models.Model):
     """One change that somebody (or the desk itself: no actor) made. Append-only."""
 
@@ -84,12 +130,22 @@ class AuditEntry(models.Model):
     target_id = models.CharField(max_length=64)
     target_name = models.CharField(max_length=253)
     project = models.ForeignKey(Project, models.PROTECT, null=True, related_name="+")
-    before = models.JSONField(null=True)
-    after = models.JSONField(null=True)
+    before = models.JSONField(null=True, encoder=DjangoJSONEncoder)
+    after = models.JSONField(null=True, encoder=DjangoJSONEncoder)
     source_ip = models.GenericIPAddressField(null=True)
+
+    objects = AuditQuerySet.as_manager()
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["target_kind", "target_id"])]
 
     def __str__(self) -> str:
         return f"{self.action} {self.target_name}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise AppendOnlyError("Entries of the audit trail are never changed")
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG002 - Django's signature
+        raise AppendOnlyError("Entries of the audit trail are never deleted")

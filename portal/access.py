@@ -1,0 +1,155 @@
+"""The one place that decides who may see and do what.
+
+Views, htmx partials and the REST API fetch through these helpers: to a stranger a project does not exist
+(404), a reader who may not act is refused (403). Lists are filtered by `visible_to(user)` on the querysets.
+
+| who                | sees the project | sees claims, Pods, persons | works in it | leads it |
+|--------------------|------------------|----------------------------|-------------|----------|
+| stranger           | –                | –                          | –           | –        |
+| member             | yes              | yes                        | yes         | –        |
+| project lead       | yes              | yes                        | yes         | yes      |
+| finance            | yes              | –                          | –           | –        |
+| auditor            | yes              | yes                        | –           | –        |
+| administrator      | yes              | yes                        | yes         | yes      |
+
+An auditor changes nothing, whatever other role the same person has.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from portal.accounts.models import Membership, Project, User
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+
+
+def person(request: HttpRequest) -> User:
+    """Who is signed in. Every view needs that unless it says otherwise, so nobody is a defect: 403."""
+    user = request.user
+    if isinstance(user, User):
+        return user
+    raise PermissionDenied(_("Please sign in."))
+
+
+# --- what somebody may, as questions ---------------------------------------------------------------
+
+
+def may_administer(user: User | AnonymousUser) -> bool:
+    """Manages clusters, classes, projects and prices."""
+    return isinstance(user, User) and user.is_active and user.is_administrator and not user.is_auditor
+
+
+def may_read_everything(user: User | AnonymousUser) -> bool:
+    """Sees every project with its people, claims and Pods, and the audit trail."""
+    return isinstance(user, User) and user.is_active and (user.is_administrator or user.is_auditor)
+
+
+def may_see_costs_of_all(user: User | AnonymousUser) -> bool:
+    """Sees what every project costs."""
+    return may_read_everything(user) or (isinstance(user, User) and user.is_active and user.is_finance)
+
+
+def may_see(user: User, project: Project) -> bool:
+    """Knows that the project exists, and what it costs."""
+    return may_see_costs_of_all(user) or role_in(user, project) is not None
+
+
+def may_see_details(user: User, project: Project) -> bool:
+    """Sees the project's persons, requests, claims and Pods."""
+    return may_read_everything(user) or role_in(user, project) is not None
+
+
+def may_work_in(user: User, project: Project) -> bool:
+    """Makes and ends requests for the project."""
+    if user.is_auditor or project.archived_at is not None:
+        return False
+    return may_administer(user) or role_in(user, project) is not None
+
+
+def may_lead(user: User, project: Project) -> bool:
+    """Chooses the project's members."""
+    if user.is_auditor:
+        return False
+    return may_administer(user) or role_in(user, project) == Membership.Role.LEAD
+
+
+def role_in(user: User, project: Project) -> str | None:
+    """The person's role in the project, or None."""
+    return (
+        Membership.objects.filter(user=user, project=project).values_list("role", flat=True).first()
+        if user.is_active
+        else None
+    )
+
+
+# --- fetch and authorise ---------------------------------------------------------------------------
+
+
+def get_project_or_404(
+    user: User, slug: str, *, details: bool = False, for_write: bool = False, for_lead: bool = False
+) -> Project:
+    """The project, if `user` may know of it (else Http404).
+
+    `details` asks for the right to see its people and claims, `for_write` to make requests for it, `for_lead`
+    to choose its members: PermissionDenied without that right.
+    """
+    project = Project.objects.visible_to(user).filter(slug=slug).first()
+    if project is None:
+        raise Http404
+    authorise(user, project, details=details, for_write=for_write, for_lead=for_lead)
+    return project
+
+
+def authorise(
+    user: User, project: Project, *, details: bool = False, for_write: bool = False, for_lead: bool = False
+) -> None:
+    """The same check for an object that belongs to `project` and was fetched already.
+
+    Raises Http404 for a stranger and PermissionDenied for a reader without the right.
+    """
+    if not may_see(user, project):
+        raise Http404
+    if details and not may_see_details(user, project):
+        raise PermissionDenied(_("Only members of the project see this."))
+    if for_write and not may_work_in(user, project):
+        raise PermissionDenied(_("You may look at this project but not act for it."))
+    if for_lead and not may_lead(user, project):
+        raise PermissionDenied(_("Only the project's leads and administrators may do this."))
+
+
+# --- decorators of views ---------------------------------------------------------------------------
+
+
+def require_administrator(view: View[P]) -> View[P]:
+    """Lets only platform administrators in; others get 403."""
+    return _require(view, may_administer, _administrators_only)
+
+
+def require_reader_of_everything(view: View[P]) -> View[P]:
+    """Lets only administrators and auditors in; others get 403."""
+    return _require(view, may_read_everything, _readers_only)
+
+
+def _administrators_only() -> str:
+    return _("Only platform administrators may do this.")
+
+
+def _readers_only() -> str:
+    return _("Only administrators and auditors may see this.")
+
+
+def _require(view: View[P], allowed: Callable[[User], bool], reason: Callable[[], str]) -> View[P]:
+    @wraps(view)
+    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if not allowed(person(request)):
+            raise PermissionDenied(reason())
+        return view(request, *args, **kwargs)
+
+    return guarded

@@ -1,0 +1,216 @@
+"""The base of the REST API: who may call, what an error looks like, how lists are paged.
+
+- Tokens (``Authorization: Bearer …``) are checked for expiry and scope; a view without a scope admits no
+  token. A browser session may be used too; changes then need the CSRF token.
+- Every error is a problem document (RFC 9457, ``application/problem+json``) with a stable ``code`` and, for
+  bad input, one entry per field in ``errors``.
+- Lists are paged by cursor: ``{"next": …, "previous": …, "results": […]}``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404
+from django.utils.translation import gettext as _
+from rest_framework import exceptions, status
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.pagination import CursorPagination
+from rest_framework.parsers import JSONParser
+from rest_framework.permissions import BasePermission
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView, set_rollback
+
+from portal.accounts.models import ApiToken, User
+
+Scope = ApiToken.Scope
+
+PROBLEM_TYPE = "application/problem+json"
+# No body of ours is larger; a purpose has 1,000 characters and a CEL expression 10 Ki.
+MAX_BODY_BYTES = 256 * 1024
+
+
+# --- errors ----------------------------------------------------------------------------------------
+
+
+class Problem(exceptions.APIException):
+    """An error that a domain function found: a field (or "" for the whole), a message, a stable code."""
+
+    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
+
+    def __init__(
+        self, message: str, *, code: str, field: str = "", status_code: int | None = None, **extra: object
+    ) -> None:
+        super().__init__(message, code)
+        self.message, self.code, self.field, self.extra = message, code, field, extra
+        if status_code is not None:
+            self.status_code = status_code
+
+
+def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response | None:  # noqa: ARG001 - DRF passes it
+    """DRF's exception handler: any expected error as a problem document; None (a 500) for the rest."""
+    if isinstance(error, Http404):
+        error = exceptions.NotFound(_("There is no such object, or you may not know of it."))
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied(str(error) or None)
+    elif isinstance(error, RequestDataTooBig):
+        error = exceptions.APIException(_("The body of the request is too large."), "too_large")
+        error.status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    if not isinstance(error, exceptions.APIException):
+        return None
+    set_rollback()
+    headers = {}
+    if header := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = header
+    if (wait := getattr(error, "wait", None)) is not None:
+        headers["Retry-After"] = str(int(wait) + 1)
+    return Response(
+        problem_document(error), status=error.status_code, headers=headers, content_type=PROBLEM_TYPE
+    )
+
+
+def problem_document(error: exceptions.APIException) -> dict[str, Any]:
+    """The RFC 9457 document of an error."""
+    document: dict[str, Any] = {
+        "type": "about:blank",
+        "title": _title(error.status_code),
+        "status": error.status_code,
+    }
+    if isinstance(error, exceptions.ValidationError):
+        errors = list(_flatten(error.detail))
+        document |= {
+            "code": "invalid",
+            "detail": errors[0]["message"] if len(errors) == 1 else _("Some fields are not valid."),
+            "errors": errors,
+        }
+    elif isinstance(error, Problem):
+        document |= {"code": error.code, "detail": error.message, **error.extra}
+        if error.field:
+            document["errors"] = [{"field": error.field, "message": error.message, "code": error.code}]
+    else:
+        detail = error.detail
+        document |= {"code": getattr(detail, "code", error.default_code), "detail": str(detail)}
+    return document
+
+
+def _title(code: int) -> str:
+    return {
+        400: _("Bad request"),
+        401: _("Not signed in"),
+        403: _("Not permitted"),
+        404: _("Not found"),
+        405: _("Method not allowed"),
+        406: _("Not acceptable"),
+        409: _("Conflict"),
+        413: _("Too large"),
+        415: _("Unsupported media type"),
+        422: _("Cannot be done"),
+        429: _("Too many requests"),
+        503: _("Not available"),
+    }.get(code, _("Error"))
+
+
+def _flatten(detail: Any, path: str = "") -> "list[dict[str, str]]":
+    """DRF's nested details as a flat list: [{"field": "devices.0.count", "message", "code"}]."""
+    if isinstance(detail, Mapping):
+        found = []
+        for key, value in detail.items():
+            name = "" if key == "non_field_errors" else str(key)
+            found += _flatten(value, ".".join(part for part in (path, name) if part))
+        return found
+    if isinstance(detail, list):
+        found = []
+        for index, value in enumerate(detail):
+            nested = isinstance(value, (Mapping, list))
+            found += _flatten(value, f"{path}.{index}".strip(".") if nested else path)
+        return found
+    return [{"field": path, "message": str(detail), "code": getattr(detail, "code", "invalid")}]
+
+
+# --- bodies ----------------------------------------------------------------------------------------
+
+
+class BoundedJSONParser(JSONParser):
+    """JSON up to MAX_BODY_BYTES; larger bodies are refused before they are read."""
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        request = (parser_context or {}).get("request")
+        length = request.META.get("CONTENT_LENGTH") if request is not None else None
+        if not length or not str(length).isdigit() or int(length) > MAX_BODY_BYTES:
+            raise RequestDataTooBig
+        return super().parse(stream, media_type, parser_context)
+
+
+class ProblemRenderer(JSONRenderer):
+    """Lets clients ask for application/problem+json; the errors are JSON either way."""
+
+    media_type = PROBLEM_TYPE
+    format = "problem"
+
+
+# --- who may call ----------------------------------------------------------------------------------
+
+
+class HasScope(BasePermission):
+    """A signed-in person; a token must carry the view's scope, and an auditor's calls only read."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not isinstance(request.user, User):
+            return False
+        if isinstance(request.auth, ApiToken):
+            scope = getattr(view, "required_scope", None)
+            if scope is None or scope not in request.auth.scopes:
+                needed = scope.value if scope is not None else "–"
+                raise exceptions.PermissionDenied(
+                    _("This token lacks the scope “%(scope)s”.") % {"scope": needed}, "scope_missing"
+                )
+        return True
+
+
+# --- views -----------------------------------------------------------------------------------------
+
+
+class ApiView(APIView):
+    """Base of single endpoints. Subclasses name the scope that a token needs."""
+
+    required_scope: ClassVar[Scope | None] = None
+    permission_classes = (HasScope,)
+    parser_classes = (BoundedJSONParser,)
+
+    @property
+    def person(self) -> User:
+        """Who calls. `HasScope` has made sure that there is somebody."""
+        user = self.request.user
+        if not isinstance(user, User):
+            raise exceptions.NotAuthenticated
+        return user
+
+
+class ApiGenericView(ApiView, GenericAPIView[Any]):
+    """The same over a queryset and a serializer."""
+
+
+class CursorPages(CursorPagination):
+    """Cursor paging, newest first unless the view's `ordering` says otherwise."""
+
+    page_size = 100
+    max_page_size = 1000
+    page_size_query_param = "limit"
+    ordering = "-id"
+
+    def get_ordering(
+        self,
+        request: Request,  # noqa: ARG002 - DRF's signature
+        queryset: Any,  # noqa: ARG002 - DRF's signature
+        view: Any,
+    ) -> tuple[str, ...]:
+        ordering = getattr(view, "ordering", self.ordering)
+        return (ordering,) if isinstance(ordering, str) else tuple(ordering)
+
+
+class ApiListView(ApiView, ListAPIView[Any]):
+    """A list, paged by cursor. `ordering` (a field or a tuple ending in a unique one) may be set."""
+
+    pagination_class = CursorPages

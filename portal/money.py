@@ -1,0 +1,120 @@
+"""Money without floating point: exact amounts until the last line, then one rounding.
+
+A charge is price x quantity x time. The price is a decimal per device-hour, time is integer microseconds,
+a share of a device is a fraction: the product is kept as an exact `Fraction` of a currency unit (stored, if
+need be, as the integers of `exact_parts`). Statement lines divide and round once, and lines of one total are
+rounded together by the largest remainder, so that they add up to the rounded total.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+from babel.core import Locale, UnknownLocaleError
+from babel.numbers import format_currency
+
+MICROSECONDS_PER_HOUR = 3_600_000_000
+
+# ISO 4217 (list one): the currencies whose minor unit is not a hundredth.
+_EXPONENTS = {
+    **dict.fromkeys(
+        (
+            "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV",
+            "XAF", "XOF", "XPF",
+        ),
+        0,
+    ),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), 3),
+    **dict.fromkeys(("CLF", "UYW"), 4),
+}  # fmt: skip
+
+
+class InvalidCurrency(ValueError):
+    """A currency code that is not three capital letters."""
+
+
+def exponent(currency: str) -> int:
+    """Decimal places of a currency's minor unit (ISO 4217): 2 for EUR, 0 for JPY, 3 for KWD."""
+    if len(currency) != 3 or not (currency.isascii() and currency.isalpha() and currency.isupper()):
+        raise InvalidCurrency(f"{currency!r} is not an ISO 4217 code (three capital letters)")
+    return _EXPONENTS.get(currency, 2)
+
+
+def cost(*, per_hour: Decimal, microseconds: int, quantity: int | Fraction = 1) -> Fraction:
+    """The exact amount, in currency units, of `quantity` devices (or a share of one) for a time.
+
+    Raises ValueError for a negative time or price: a credit is a line of its own, never a negative charge.
+    """
+    if microseconds < 0 or per_hour < 0 or quantity < 0:
+        raise ValueError("A charge has no negative price, quantity or time")
+    return Fraction(per_hour) * quantity * microseconds / MICROSECONDS_PER_HOUR
+
+
+def exact_parts(amount: Fraction) -> tuple[int, int]:
+    """Numerator and denominator in lowest terms: how an exact amount is stored."""
+    return amount.numerator, amount.denominator
+
+
+def minor_units(amount: Fraction | Decimal, *, currency: str) -> int:
+    """The amount in whole minor units (cents), rounded half to even, once."""
+    return round(Fraction(amount) * 10 ** exponent(currency))
+
+
+def from_minor_units(units: int, *, currency: str) -> Decimal:
+    """Minor units as a Decimal with exactly the currency's places: 1234 of EUR is 12.34."""
+    return Decimal(units).scaleb(-exponent(currency))
+
+
+def rounded(amount: Fraction | Decimal, *, currency: str) -> Decimal:
+    """The amount rounded half to even to the currency's minor unit."""
+    return from_minor_units(minor_units(amount, currency=currency), currency=currency)
+
+
+def apportion(total: int, weights: Sequence[int | Fraction]) -> list[int]:
+    """Splits an integer total in proportion to the weights by the largest remainder.
+
+    The parts add up to `total`; each is its exact share rounded up or down. Equal remainders go to the
+    earlier part, so the result depends on nothing else. Weights must not be negative, nor all zero unless
+    total is 0.
+    """
+    if any(weight < 0 for weight in weights):
+        raise ValueError("A weight is negative")
+    whole = sum(weights, Fraction(0))
+    if whole == 0:
+        if total:
+            raise ValueError("Nothing to apportion to: all weights are zero")
+        return [0] * len(weights)
+    shares = [Fraction(total) * weight / whole for weight in weights]
+    parts = [share.numerator // share.denominator for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda i: (parts[i] - shares[i], i))
+    for i in by_remainder[: total - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+def rounded_lines(amounts: Sequence[Fraction], *, currency: str) -> list[Decimal]:
+    """Exact amounts of one statement as rounded lines whose sum is the rounded total."""
+    total = minor_units(sum(amounts, Fraction(0)), currency=currency)
+    return [from_minor_units(part, currency=currency) for part in apportion(total, amounts)]
+
+
+def display(amount: Fraction | Decimal, *, currency: str, language: str) -> str:
+    """The rounded amount the way readers of a language (a Django code such as "zh-hans") write it."""
+    try:
+        locale = Locale.parse(language, sep="-")
+    except (ValueError, UnknownLocaleError):
+        locale = Locale("en")
+    return format_currency(
+        rounded(amount, currency=currency),
+        currency,
+        locale=locale,
+        format=_pattern(locale, exponent(currency)),
+        currency_digits=False,
+        decimal_quantization=False,
+    )
+
+
+def _pattern(locale: Locale, places: int) -> str:
+    """The locale's currency pattern with exactly the currency's places."""
+    pattern: str = locale.currency_formats["standard"].pattern
+    return pattern.replace(".00", f".{'0' * places}" if places else "")

@@ -1,0 +1,62 @@
+"""How states look: one tone and one icon per state name, the same on every page.
+
+Keyed by the states' stored names (devices, requests, clusters, streams …), since a template has only those.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Appearance:
+    # good, busy, wait, bad, off or plain: a CSS class of ours each.
+    tone: str
+    icon: str
+
+
+_PLAIN = Appearance("plain", "point")
+
+_APPEARANCES = {
+    # Devices.
+    "free": Appearance("good", "circle-check"),
+    "held": Appearance("busy", "lock"),
+    "partly": Appearance("busy", "circle-half-2"),
+    "unavailable": Appearance("off", "ban"),
+    "unknown": Appearance("off", "help-circle"),
+    "gone": Appearance("off", "circle-dashed-x"),
+    # Requests.
+    "submitted": Appearance("wait", "send"),
+    "creating": Appearance("wait", "loader-2"),
+    "failed": Appearance("bad", "alert-triangle"),
+    "cancelled": Appearance("off", "circle-x"),
+    "waiting-for-pod": Appearance("wait", "hourglass-empty"),
+    "waiting-for-device": Appearance("wait", "hourglass-high"),
+    "allocated": Appearance("good", "circle-check"),
+    "in-use": Appearance("busy", "player-play"),
+    "ending": Appearance("wait", "player-stop"),
+    "ended": Appearance("off", "circle-dashed-check"),
+    # Clusters and their streams.
+    "new": Appearance("wait", "sparkles"),
+    "synced": Appearance("good", "circle-check"),
+    "syncing": Appearance("wait", "refresh"),
+    "unreachable": Appearance("bad", "plug-connected-x"),
+    "refused": Appearance("bad", "lock-x"),
+    "misconfigured": Appearance("bad", "file-alert"),
+    "disabled": Appearance("off", "player-pause"),
+    "listing": Appearance("wait", "refresh"),
+    "watching": Appearance("good", "eye"),
+    "not-permitted": Appearance("bad", "lock-x"),
+    "not-served": Appearance("off", "circle-off"),
+    # Nodes, pools, tokens, people.
+    "ready": Appearance("good", "circle-check"),
+    "not-ready": Appearance("bad", "alert-triangle"),
+    "cordoned": Appearance("off", "ban"),
+    "complete": Appearance("good", "circle-check"),
+    "incomplete": Appearance("bad", "puzzle"),
+    "active": Appearance("good", "circle-check"),
+    "expired": Appearance("off", "clock-x"),
+}
+
+
+def appearance(state: str) -> Appearance:
+    """The look of a state; a neutral one for names that nobody entered here."""
+    return _APPEARANCES.get(state, _PLAIN)
