@@ -36,6 +36,12 @@ class Cluster(models.Model):
     # What the last contact told.
     api_url = models.CharField(max_length=500, blank=True)
     server_version = models.CharField(max_length=40, blank=True)
+    # uid of the namespace kube-system: another uid behind the same address is another (or a restored) cluster.
+    uid = models.CharField(max_length=64, blank=True)
+    # Which version of each resource it serves: {"resourceslices": "resource.k8s.io/v1"}.
+    served = models.JSONField(default=dict)
+    # What our account may not do, though the desk needs it: ["list pods", "create resourceclaims"].
+    missing_permissions = models.JSONField(default=list)
     state = models.CharField(max_length=14, choices=State.choices, default=State.NEW)
     # Why the state is not `synced`, for people; empty while all is well.
     message = models.CharField(max_length=2000, blank=True)
@@ -46,6 +52,8 @@ class Cluster(models.Model):
     # The lease that makes one follower the only writer.
     lease_holder = models.CharField(max_length=120, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
+    # Counts the transactions that changed the mirror: the version of what `inventory.snapshot` caches.
+    mirror_version = models.BigIntegerField(default=0)
     # Set by "sync now"; the follower lists again when it is later than the last full list.
     relist_requested_at = models.DateTimeField(null=True, blank=True)
 

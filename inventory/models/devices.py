@@ -51,6 +51,8 @@ class Pool(models.Model):
     slices_expected = models.IntegerField()
     slices_seen = models.IntegerField()
     complete = models.BooleanField()
+    # Whether its devices draw on shared counters (partitions of one piece of hardware).
+    has_counters = models.BooleanField(default=False)
     # Why the scheduler would not use it (duplicate device names, unknown counters); empty = valid.
     problem = models.CharField(max_length=1000, blank=True)
 

@@ -30,6 +30,8 @@ class Claim(Namespaced):
     allocated = models.BooleanField(default=False)
     # Which allocation of this uid it is: 1, 2, … ; 0 before the first. A claim lives through several.
     epoch = models.IntegerField(default=0)
+    # When the present (or last) allocation began, as its observation says.
+    allocated_at = models.DateTimeField(null=True)
     node_name = models.CharField(max_length=253, blank=True)
     # Owner Pod of a claim made from a template or for extended resources ("" otherwise).
     owner_pod_uid = models.CharField(max_length=64, blank=True)

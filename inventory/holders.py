@@ -1,0 +1,126 @@
+"""Who holds which device now, as far as the reader may know.
+
+Any signed-in person sees that a device is held, by which project and since when. The claim and its Pods are seen
+by the project's members, administrators and auditors only; what a reader may not see is never put into the
+result, so no template or serializer can give it away.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from inventory.models import Claim, ClaimDevice, Device, NamespaceBinding, Observation
+from portal.access import may_read_everything
+from portal.accounts.models import Project, User
+
+
+@dataclass(frozen=True)
+class ClaimSeen:
+    """The claim behind a hold, for those who may see it."""
+
+    namespace: str
+    name: str
+    uid: str
+    epoch: int
+    # Names of what reserves it: Pods, mostly.
+    consumers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One hold of a device. `project` None: the namespace belongs to no project."""
+
+    project: Project | None
+    since: datetime | None
+    request: str
+    # {"gpu.nvidia.com/memory": "10Gi"} of a shared device.
+    consumed: Mapping[str, str]
+    # A claim with admin access looks at the device without holding it.
+    admin_access: bool
+    claim: ClaimSeen | None
+
+
+def holders_of(
+    devices: Collection[Device], *, viewer: User, now: datetime
+) -> Mapping[int, Sequence[Holder]]:
+    """Holders of each device by its primary key, oldest first; four queries for any number of devices.
+
+    A device that nobody holds is absent.
+    """
+    results = list(
+        ClaimDevice.objects.filter(device__in=[device.pk for device in devices])
+        .select_related("claim")
+        .defer("claim__spec", "claim__labels", "claim__annotations")
+    )
+    if not results:
+        return {}
+    claims = {result.claim_id: result.claim for result in results}.values()
+    projects = projects_of({(claim.cluster_id, claim.namespace) for claim in claims}, at=now)
+    since = _allocated_at(claims)
+    reads_all = may_read_everything(viewer)
+    detailed = (
+        set()
+        if reads_all
+        else set(Project.objects.all().detailed_to(viewer).values_list("pk", flat=True))
+    )
+    holders: dict[int, list[Holder]] = defaultdict(list)
+    for result in results:
+        claim = result.claim
+        project = projects.get((claim.cluster_id, claim.namespace))
+        visible = reads_all or (project is not None and project.pk in detailed)
+        holders[result.device_id or 0].append(
+            Holder(
+                project=project,
+                since=since.get((claim.cluster_id, claim.uid)),
+                request=result.request if visible else "",
+                consumed=result.consumed_capacity,
+                admin_access=result.admin_access,
+                claim=_seen(claim) if visible else None,
+            )
+        )
+    return {
+        device: sorted(found, key=lambda h: (h.admin_access, h.since is None, h.since or now))
+        for device, found in holders.items()
+    }
+
+
+def projects_of(
+    namespaces: Collection[tuple[int, str]], *, at: datetime
+) -> Mapping[tuple[int, str], Project]:
+    """Whose each (cluster, namespace) is at that time; namespaces of nobody are absent. One query."""
+    bindings = NamespaceBinding.objects.filter(
+        Q(valid_until=None) | Q(valid_until__gt=at),
+        valid_from__lte=at,
+        cluster__in={cluster for cluster, _namespace in namespaces},
+        namespace__in={namespace for _cluster, namespace in namespaces},
+    ).select_related("project")
+    return {(binding.cluster_id, binding.namespace): binding.project for binding in bindings}
+
+
+def _allocated_at(claims: Collection[Claim]) -> Mapping[tuple[int, str], datetime]:
+    """When the present allocation of each claim began, from the observations."""
+    epochs = {(claim.cluster_id, claim.uid): claim.epoch for claim in claims}
+    seen = Observation.objects.filter(
+        kind=Observation.Kind.CLAIM_ALLOCATED,
+        cluster__in={cluster for cluster, _uid in epochs},
+        uid__in=[uid for _cluster, uid in epochs],
+    ).values_list("cluster_id", "uid", "facts", "at")
+    return {
+        (cluster, uid): at
+        for cluster, uid, facts, at in seen
+        if facts.get("epoch") == epochs.get((cluster, uid))
+    }
+
+
+def _seen(claim: Claim) -> ClaimSeen:
+    reserved = claim.status.get("reservedFor") or []
+    return ClaimSeen(
+        namespace=claim.namespace,
+        name=claim.name,
+        uid=claim.uid,
+        epoch=claim.epoch,
+        consumers=[str(consumer.get("name", "")) for consumer in reserved],
+    )

@@ -1,0 +1,199 @@
+"""The device list: search, facets, table, CSV."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+from django_stubs_ext import StrOrPromise
+
+from inventory.browse import STATE_LABELS, DeviceSearch, Facet, FacetValue, FleetFacts, product_name, told_state
+from inventory.coverage import Coverage
+from inventory.filters import DeviceFilter
+from inventory.holders import Holder, holders_of
+from inventory.models import Cluster, Device, DeviceProfile
+from portal import htmx
+from portal.access import person
+from portal.accounts.models import User
+
+PAGE_SIZE = 50
+FACET_VALUES_SHOWN = 8
+EXPORT_CHUNK = 2_000
+# A cell that starts so would be run as a formula by a spreadsheet; drivers choose what attributes say.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """One device as a list tells it to one reader."""
+
+    device: Device
+    profile: DeviceProfile
+    product: str
+    cluster: Cluster
+    coverage: Coverage
+    state: str
+    state_label: StrOrPromise
+    # Why it is unavailable, or, when its cluster is not in step, what it was by then.
+    reason: StrOrPromise
+    holders: Sequence[Holder]
+
+
+@require_safe
+def device_list(request: HttpRequest) -> HttpResponse:
+    """Devices by free text and facets; every choice is in the address."""
+    now = timezone.now()
+    search = DeviceSearch(DeviceFilter.parse(request.GET), facts=FleetFacts.load(now=now))
+    # The counts know the total: the paginator gets a range and never touches the database.
+    page = Paginator(range(search.total), PAGE_SIZE).get_page(request.GET.get("page"))
+    devices = search.page(offset=max(page.start_index() - 1, 0), limit=PAGE_SIZE)
+    facts = search.facts
+    context = {
+        "search": search,
+        "filter": search.wanted,
+        "page": page,
+        "rows": device_rows(devices, facts=facts, viewer=person(request), now=now),
+        "facets": [_folded(facet) for facet in search.facets()],
+        "chips": _chips(search.wanted),
+        "states": search.states,
+        "behind": [c for c in facts.coverage.values() if not c.in_step],
+        "several_clusters": len(facts.coverage) > 1,
+        "no_clusters": not facts.coverage,
+        "export_url": f"{reverse('device-export')}?{search.wanted.query()}",
+    }
+    response = htmx.render(request, "inventory/device_list.html", context, partial="browser")
+    if htmx.wants_partial(request):
+        # The address as one would write it: without the form's empty fields.
+        query = search.wanted.query(**({"page": page.number} if page.number > 1 else {}))
+        response["HX-Push-Url"] = reverse("device-list") + (f"?{query}" if query else "")
+    return response
+
+
+@require_safe
+def device_export(request: HttpRequest) -> HttpResponseBase:
+    """All matching devices as CSV, in the order of their keys, streamed."""
+    now = timezone.now()
+    viewer = person(request)
+    search = DeviceSearch(DeviceFilter.parse(request.GET), facts=FleetFacts.load(now=now))
+    writer = csv.writer(_Echo())
+    lines = (writer.writerow(line) for line in _export(search, viewer=viewer, now=now))
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="devices-{now:%Y%m%dT%H%MZ}.csv"'
+    return response
+
+
+def device_rows(
+    devices: Sequence[Device], *, facts: FleetFacts, viewer: User, now: datetime
+) -> list[DeviceRow]:
+    """What a list tells of these devices; a fixed number of queries."""
+    holders = holders_of(devices, viewer=viewer, now=now)
+    return [_row(device, facts, holders) for device in devices if device.profile_id in facts.profiles]
+
+
+def _row(device: Device, facts: FleetFacts, holders: Mapping[int, Sequence[Holder]]) -> DeviceRow:
+    coverage = facts.coverage[device.cluster_id]
+    profile = facts.profiles[device.profile_id]
+    state = told_state(device, facts.coverage)
+    reason: StrOrPromise = Device.Reason(device.reason).label if device.reason else ""
+    if not coverage.in_step:
+        reason = _("was %(state)s") % {"state": STATE_LABELS[device.state]}
+    return DeviceRow(
+        device=device,
+        profile=profile,
+        product=product_name(profile),
+        cluster=coverage.cluster,
+        coverage=coverage,
+        state=state,
+        state_label=STATE_LABELS[state],
+        reason=reason,
+        holders=[holder for holder in holders.get(device.pk, ()) if not holder.admin_access],
+    )
+
+
+# --- facets and chips -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoldedFacet:
+    """A facet for the page: its first values, and those behind “more”."""
+
+    facet: Facet
+    shown: Sequence[FacetValue]
+    folded: Sequence[FacetValue]
+
+
+def _folded(facet: Facet) -> FoldedFacet:
+    chosen_late = [v for v in facet.values[FACET_VALUES_SHOWN:] if v.chosen]
+    rest = [v for v in facet.values[FACET_VALUES_SHOWN:] if not v.chosen]
+    return FoldedFacet(facet, [*facet.values[:FACET_VALUES_SHOWN], *chosen_late], rest)
+
+
+def _chips(wanted: DeviceFilter) -> list[dict[str, Any]]:
+    """The choices in force, each with the address that takes it back."""
+    return [
+        {
+            "facet": facet,
+            "label": STATE_LABELS.get(value, value) if facet == "state" else value,
+            "url": f"{reverse('device-list')}?{wanted.toggled(facet, value).query()}",
+        }
+        for facet, values in wanted.chosen.items()
+        for value in values
+    ]
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+class _Echo:
+    """Hands back what a csv.writer writes."""
+
+    def write(self, line: str) -> str:
+        return line
+
+
+def _export(search: DeviceSearch, *, viewer: User, now: datetime) -> Iterator[list[str]]:
+    yield [
+        "cluster", "node", "driver", "pool", "device", "vendor", "product", "type", "memory_bytes",
+        "hardware_id", "state", "reason", "as_of", "project", "held_since", "namespace", "claim",
+    ]  # fmt: skip
+    rows = search.rows().order_by("pk").select_related("pool").defer("identity", "taints")
+    devices = rows.iterator(chunk_size=EXPORT_CHUNK)
+    while chunk := list(islice(devices, EXPORT_CHUNK)):
+        for row in device_rows(chunk, facts=search.facts, viewer=viewer, now=now):
+            yield [_harmless(cell) for cell in _line(row)]
+
+
+def _line(row: DeviceRow) -> list[str]:
+    device, profile = row.device, row.profile
+    holders = row.holders
+    return [
+        row.cluster.name,
+        device.node_name,
+        device.pool.driver,
+        device.pool.name,
+        device.name,
+        profile.vendor,
+        row.product,
+        profile.kind,
+        "" if profile.memory_bytes is None else str(profile.memory_bytes),
+        device.hardware_id,
+        row.state,
+        device.reason if row.coverage.in_step else "",
+        row.coverage.as_of.isoformat() if row.coverage.as_of else "",
+        "; ".join(holder.project.slug for holder in holders if holder.project),
+        "; ".join(holder.since.isoformat() for holder in holders if holder.since),
+        "; ".join(holder.claim.namespace for holder in holders if holder.claim),
+        "; ".join(holder.claim.name for holder in holders if holder.claim),
+    ]
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
