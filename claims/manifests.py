@@ -1,4 +1,4 @@
-"""What the desk writes to a cluster, as plain JSON values: claims, templates, hold Pods, and snippets to copy.
+"""What the desk writes to a cluster, as plain JSON: claims, templates, hold Pods, and snippets to copy.
 
 Everything here is pure: the same request gives the same manifest, so a repeated submission is harmless.
 Source of the fields: the API reference of ``resource.k8s.io/v1`` and of Pods.
@@ -100,17 +100,17 @@ def claim_spec(wish: Wish) -> Manifest:
     return {"devices": {"requests": [{"name": PART, "exactly": exactly}]}}
 
 
-def claim(*, name: str, namespace: str, owner: Owner, wish: Wish) -> Manifest:
-    """A ResourceClaim that Pods of the namespace share."""
+def claim(*, name: str, namespace: str, owner: Owner, spec: Manifest) -> Manifest:
+    """A ResourceClaim that Pods of the namespace share; `spec` as of `claim_spec`."""
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceClaim",
         "metadata": _metadata(name=name, namespace=namespace, owner=owner),
-        "spec": claim_spec(wish),
+        "spec": spec,
     }
 
 
-def claim_template(*, name: str, namespace: str, owner: Owner, wish: Wish) -> Manifest:
+def claim_template(*, name: str, namespace: str, owner: Owner, spec: Manifest) -> Manifest:
     """A ResourceClaimTemplate: every Pod that names it gets a claim of its own, with the same labels."""
     return {
         "apiVersion": API_VERSION,
@@ -118,7 +118,7 @@ def claim_template(*, name: str, namespace: str, owner: Owner, wish: Wish) -> Ma
         "metadata": _metadata(name=name, namespace=namespace, owner=owner),
         "spec": {
             "metadata": {"labels": _labels(owner), "annotations": _annotations(owner)},
-            "spec": claim_spec(wish),
+            "spec": spec,
         },
     }
 
@@ -135,7 +135,8 @@ def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str = HOLD
             "restartPolicy": "Always",
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 0,
+            # Not 0: that would delete the Pod before its node has let go of the device.
+            "terminationGracePeriodSeconds": 1,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": 65535,
@@ -213,7 +214,12 @@ def _metadata(*, name: str, namespace: str, owner: Owner) -> Manifest:
 
 
 def _labels(owner: Owner) -> dict[str, str]:
-    return {MANAGED_BY: "claimdesk", REQUEST_LABEL: owner.key, PROJECT_LABEL: owner.project}
+    return {
+        MANAGED_BY: "claimdesk",
+        REQUEST_LABEL: owner.key,
+        # Slugs may begin or end with what a label value may not.
+        PROJECT_LABEL: owner.project.strip("-_"),
+    }
 
 
 def _annotations(owner: Owner) -> dict[str, str]:
@@ -224,3 +230,26 @@ def _annotations(owner: Owner) -> dict[str, str]:
         PURPOSE_ANNOTATION: owner.purpose,
     }
     return {key: value for key, value in values.items() if value}
+
+
+def for_version(manifest: Manifest, api_version: str) -> Manifest:
+    """The same claim or template for the version of ``resource.k8s.io`` that a cluster serves.
+
+    v1beta2 has the shape of v1; v1beta1 has the fields of `exactly` in the request itself.
+    """
+    if not api_version.startswith("resource.k8s.io/"):
+        return manifest
+    converted = {**manifest, "apiVersion": api_version}
+    if api_version.endswith("/v1beta1"):
+        spec = manifest["spec"]
+        if manifest["kind"] == "ResourceClaimTemplate":
+            converted["spec"] = {**spec, "spec": _flat(spec["spec"])}
+        else:
+            converted["spec"] = _flat(spec)
+    return converted
+
+
+def _flat(spec: Manifest) -> Manifest:
+    devices = spec["devices"]
+    requests = [{"name": part["name"], **part["exactly"]} for part in devices["requests"]]
+    return {**spec, "devices": {**devices, "requests": requests}}

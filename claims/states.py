@@ -89,12 +89,17 @@ def next_state(seen: Situation) -> Verdict | None:
     """The state that follows from what the mirror shows; None = the mirror has no say in it."""
     if seen.state == State.ENDING:
         return _ending(seen)
-    if seen.state not in LIVE:
+    if seen.state not in LIVE or seen.object_exists is None:
         return None
-    if seen.object_exists is None:
-        return None
-    if not seen.object_exists:
-        return _object_gone(seen)
+    return _living(seen) if seen.object_exists else _object_gone(seen)
+
+
+def expired(*, state: str, expires_at: datetime | None, now: datetime) -> bool:
+    """Whether the time asked for is over for a request that still has something on the cluster."""
+    return state in LIVE and expires_at is not None and expires_at <= now
+
+
+def _living(seen: Situation) -> Verdict:
     if seen.shape == Shape.CLAIM and any(claim.deleting for claim in seen.claims):
         # Somebody else deletes it, and Pods keep it until they end.
         return Verdict(state=State.ENDING, reason=Reason.DELETED_ELSEWHERE, message=_names(seen))
@@ -103,11 +108,6 @@ def next_state(seen: Situation) -> Verdict | None:
     if seen.waiting:
         return Verdict(state=State.WAITING_FOR_DEVICE, reason=_why_reason(seen), message=_why(seen))
     return Verdict(state=State.WAITING_FOR_POD)
-
-
-def expired(*, state: str, expires_at: datetime | None, now: datetime) -> bool:
-    """Whether the time asked for is over for a request that still has something on the cluster."""
-    return state in LIVE and expires_at is not None and expires_at <= now
 
 
 def _allocated(seen: Situation) -> Verdict:
@@ -124,6 +124,9 @@ def _object_gone(seen: Situation) -> Verdict:
     if seen.shape == Shape.TEMPLATE and seen.claims:
         # Pods that were made from the template keep their claims until they end.
         return Verdict(state=State.ENDING, reason=Reason.DELETED_ELSEWHERE, message=_names(seen))
+    if any(pod.hold for pod in seen.pods):
+        # The hold would wait for ever: it has to be removed first.
+        return Verdict(state=State.ENDING, reason=Reason.DELETED_ELSEWHERE)
     state = State.ENDED if seen.was_allocated else State.FAILED
     return Verdict(state=state, reason=Reason.DELETED_ELSEWHERE)
 

@@ -76,6 +76,8 @@ class Request(models.Model):
     # A Kubernetes quantity such as "40Gi"; "" = any.
     min_memory = models.CharField(max_length=32, blank=True)
     shape = models.CharField(max_length=10, choices=Shape.choices)
+    # The ResourceClaimSpec as the cluster accepted it on trial (resource.k8s.io/v1): what is created.
+    spec = models.JSONField(default=dict)
     duration = models.DurationField()
     purpose = models.CharField(max_length=1000)
 
@@ -89,6 +91,8 @@ class Request(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     allocated_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    # Why it ends, kept while `reason` tells how the ending goes on.
+    end_reason = models.CharField(max_length=20, choices=Reason.choices, blank=True)
 
     # The object on the cluster: a ResourceClaim or a ResourceClaimTemplate by shape.
     object_name = models.CharField(max_length=253)

@@ -1,0 +1,268 @@
+"""Brings requests forward by what the mirror shows: gathers the facts in bulk, asks `claims.states`, writes.
+
+The number of queries depends neither on the number of requests nor on the size of the fleet, except for one
+write per request that changes.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from claims import manifests
+from claims.ledger import storage
+from claims.models import Request, RequestClaim
+from claims.requests import expire, transition
+from claims.states import (
+    LIVE,
+    ClaimFacts,
+    PodFacts,
+    Situation,
+    Verdict,
+    expired,
+    next_state,
+)
+from inventory.models import Claim, ClaimTemplate, Cluster, Pod, PodEvent, Stream
+
+State = Request.State
+Shape = Request.Shape
+
+# Events that say why a Pod does not start.
+REASONS = ("FailedScheduling", "FailedPrepareDynamicResources", "FailedResourceClaimCreation")
+# A list that began before the object was created may end after it.
+LIST_TIME = timedelta(minutes=1)
+
+_ACTIONS = {
+    State.WAITING_FOR_POD: "request.waiting-for-pod",
+    State.WAITING_FOR_DEVICE: "request.waiting-for-device",
+    State.ALLOCATED: "request.allocated",
+    State.IN_USE: "request.in-use",
+    State.ENDING: "request.ending",
+    State.ENDED: "request.end",
+    State.FAILED: "request.fail",
+}
+
+
+def advance(*, cluster: Cluster, now: datetime) -> int:
+    """Move all requests of `cluster` to the states that follow from its mirror. Returns how many changed."""
+    requests = list(
+        Request.objects.filter(cluster=cluster)
+        .active()
+        .select_related("project", "requester", "cluster")
+        .order_by("pk")
+    )
+    if not requests:
+        return 0
+    mirror = Mirror.load(cluster=cluster, requests=requests)
+    link_claims(cluster=cluster, requests=requests, mirror=mirror, now=now)
+    changed = 0
+    for request in requests:
+        if expired(state=request.state, expires_at=request.expires_at, now=now):
+            changed += expire(request=request, now=now)
+            continue
+        changed += _advance_one(request, mirror, now=now)
+    return changed
+
+
+@dataclass(kw_only=True)
+class Mirror:
+    """What the mirror shows of some requests, indexed for them."""
+
+    objects: set[str]
+    # uids of template claims that stand for themselves: request key → claims.
+    claims: dict[str, list[Claim]]
+    pods: dict[tuple[str, str], list[Pod]]
+    pods_by_uid: dict[str, Pod]
+    whys: dict[str, str]
+    listed_at: Mapping[str, datetime | None] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, *, cluster: Cluster, requests: Sequence[Request]) -> "Mirror":
+        """Reads claims, templates, Pods and events of the requests' namespaces."""
+        namespaces = {request.namespace for request in requests}
+        keys = {str(request.key) for request in requests}
+        uids = {request.object_uid for request in requests if request.object_uid}
+        pods = list(Pod.objects.filter(cluster=cluster, namespace__in=namespaces))
+        pods_by_uid = {pod.uid: pod for pod in pods}
+        by_claim: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+        for pod in pods:
+            for name in pod.claim_names.values():
+                by_claim[pod.namespace, name].append(pod)
+        objects = set(
+            ClaimTemplate.objects.filter(cluster=cluster, uid__in=uids).values_list("uid", flat=True)
+        )
+        claims: dict[str, list[Claim]] = defaultdict(list)
+        by_uid = {request.object_uid: str(request.key) for request in requests if request.object_uid}
+        for claim in Claim.objects.filter(cluster=cluster, namespace__in=namespaces):
+            if claim.uid in by_uid:
+                objects.add(claim.uid)
+                claims[by_uid[claim.uid]].append(claim)
+            elif (key := _template_key(claim, pods_by_uid)) in keys:
+                claims[key].append(claim)
+        waiting = [pod.uid for pod in pods if not pod.node_name]
+        return cls(
+            objects=objects,
+            claims=claims,
+            pods=by_claim,
+            pods_by_uid=pods_by_uid,
+            whys=_whys(cluster, waiting),
+            listed_at=dict(
+                Stream.objects.filter(
+                    cluster=cluster, resource__in=["resourceclaims", "resourceclaimtemplates"]
+                ).values_list("resource", "listed_at")
+            ),
+        )
+
+    def situation(self, request: Request) -> Situation:
+        """The facts about one request, for `claims.states.next_state`."""
+        claims = self.claims.get(str(request.key), [])
+        if request.shape == Shape.TEMPLATE:
+            # Guards against a copied label: another namespace is another project's.
+            claims = [claim for claim in claims if claim.namespace == request.namespace]
+        return Situation(
+            shape=request.shape,
+            state=request.state,
+            reason=request.reason,
+            was_allocated=request.allocated_at is not None,
+            object_exists=self._object_exists(request),
+            claims=tuple(_claim_facts(claim) for claim in claims),
+            pods=tuple(self._pod_facts(pod, request) for pod in self.pods_of(request, claims)),
+        )
+
+    def pods_of(self, request: Request, claims: Sequence[Claim]) -> list[Pod]:
+        """Pods that name the shared claim, or own a claim of the template."""
+        if request.shape == Shape.CLAIM:
+            return self.pods.get((request.namespace, request.object_name), [])
+        owners = (self.pods_by_uid.get(claim.owner_pod_uid) for claim in claims)
+        return [pod for pod in owners if pod is not None]
+
+    def _object_exists(self, request: Request) -> bool | None:
+        if request.object_uid and request.object_uid in self.objects:
+            return True
+        if request.object_seen:
+            return False
+        resource = "resourceclaims" if request.shape == Shape.CLAIM else "resourceclaimtemplates"
+        listed, created = self.listed_at.get(resource), request.object_created_at
+        if listed is not None and created is not None and listed > created + LIST_TIME:
+            return False
+        return None
+
+    def _pod_facts(self, pod: Pod, request: Request) -> PodFacts:
+        return PodFacts(
+            uid=pod.uid,
+            name=pod.name,
+            phase=pod.phase,
+            node=pod.node_name,
+            hold=pod.name == manifests.hold_name(request.object_name) and request.shape == Shape.CLAIM,
+            why=pod.unschedulable_message or self.whys.get(pod.uid, ""),
+        )
+
+
+def link_claims(*, cluster: Cluster, requests: Sequence[Request], mirror: Mirror, now: datetime) -> None:
+    """Remember which claims belong to which request, and let the ledger attribute what it has of them."""
+    wanted = {
+        claim.uid: RequestClaim(
+            cluster=cluster,
+            claim_uid=claim.uid,
+            claim_name=claim.name,
+            request=request,
+            pod_uid=claim.owner_pod_uid,
+            seen_at=now,
+        )
+        for request in requests
+        for claim in mirror.claims.get(str(request.key), [])
+        if claim.namespace == request.namespace
+    }
+    if not wanted:
+        return
+    known = RequestClaim.objects.filter(cluster=cluster, claim_uid__in=wanted)
+    new = wanted.keys() - set(known.values_list("claim_uid", flat=True))
+    if new:
+        RequestClaim.objects.bulk_create([wanted[uid] for uid in sorted(new)], ignore_conflicts=True)
+        storage.refold(cluster=cluster, uids=new)
+
+
+def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
+    situation = mirror.situation(request)
+    columns: dict[str, Any] = {}
+    if situation.object_exists and not request.object_seen:
+        columns["object_seen"] = True
+    if situation.allocated and request.allocated_at is None:
+        columns["allocated_at"] = now
+        columns["expires_at"] = now + request.duration
+    if request.hold_wanted and request.due_at is None and request.state in LIVE and _hold_missing(situation):
+        columns["due_at"] = now
+    verdict = next_state(situation)
+    changed = False
+    if verdict is not None and verdict.state != request.state:
+        changed = _change(request, verdict, columns, now=now)
+    elif verdict is not None and _says_more(request, verdict):
+        # The same state for another reason: shown, but no transition.
+        Request.objects.filter(pk=request.pk, state=request.state).update(
+            reason=verdict.reason, message=verdict.message, **columns
+        )
+    elif columns:
+        Request.objects.filter(pk=request.pk, state=request.state).update(**columns)
+    return changed
+
+
+def _change(request: Request, verdict: Verdict, columns: dict[str, Any], *, now: datetime) -> bool:
+    if verdict.state == State.ENDING:
+        columns |= {"hold_wanted": False, "due_at": now, "attempts": 0, "end_reason": verdict.reason}
+    if verdict.state in (State.ENDED, State.FAILED):
+        columns |= {"ended_at": now, "due_at": None, "hold_wanted": False}
+    reason = verdict.reason
+    if verdict.state == State.ENDED and not reason:
+        reason = request.end_reason
+    return transition(
+        request,
+        to=verdict.state,
+        expected=request.state,
+        now=now,
+        action=_ACTIONS[State(verdict.state)],
+        reason=reason,
+        message=verdict.message,
+        **columns,
+    )
+
+
+def _says_more(request: Request, verdict: Verdict) -> bool:
+    """What went wrong on the cluster stays on the page until it is mended or the mirror has worse to tell."""
+    told = request.reason in (Request.Reason.RETRYING, Request.Reason.REFUSED)
+    if told and verdict.reason in ("", Request.Reason.WINDING_UP):
+        return False
+    return (verdict.reason, verdict.message) != (request.reason, request.message)
+
+
+def _hold_missing(situation: Situation) -> bool:
+    return not any(pod.hold and not pod.finished for pod in situation.pods)
+
+
+def _template_key(claim: Claim, pods: Mapping[str, Pod]) -> str:
+    """The key of the request whose template a claim was made from; "" if it was not.
+
+    The label comes from the template, but anybody can write one: only a claim whose owner Pod really uses it
+    counts, and only in the request's own namespace (see `Mirror.situation`)."""
+    owner = pods.get(claim.owner_pod_uid) if claim.owner_pod_uid else None
+    if owner is None or claim.name not in owner.claim_names.values():
+        return ""
+    return str(claim.labels.get(manifests.REQUEST_LABEL, ""))
+
+
+def _claim_facts(claim: Claim) -> ClaimFacts:
+    reserved = claim.status.get("reservedFor") or []
+    return ClaimFacts(
+        uid=claim.uid,
+        name=claim.name,
+        allocated=claim.allocated,
+        deleting=claim.deleted_at is not None,
+        consumers=tuple(str(entry.get("uid", "")) for entry in reserved),
+    )
+
+
+def _whys(cluster: Cluster, pod_uids: Sequence[str]) -> dict[str, str]:
+    if not pod_uids:
+        return {}
+    events = PodEvent.objects.filter(cluster=cluster, pod_uid__in=pod_uids, reason__in=REASONS)
+    return dict(events.order_by("last_at").values_list("pod_uid", "message"))

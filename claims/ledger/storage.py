@@ -1,0 +1,242 @@
+"""The ledger's rows: applies what was observed since the cursor, in one transaction with the cursor.
+
+A claim's rows are a function of *all* its observations, so a batch folds the claims that it touches anew and
+writes the difference. Applying a batch twice, or two workers at once, therefore changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from django.db import transaction
+
+from claims.ledger.fold import KINDS, Event, Folded, Interval, Stay, fold
+from claims.models import Allocation, Consumer, LedgerCursor, RequestClaim
+from inventory.models import Cluster, DeviceProfile, NamespaceBinding, Observation
+
+BATCH = 2_000
+# Databases bound the number of parameters of one statement.
+CHUNK = 500
+
+_NATURAL_KEY = (
+    "claim_uid",
+    "epoch",
+    "driver",
+    "pool_name",
+    "device_name",
+    "share_id",
+    "request_name",
+)
+_ALLOCATION_VALUES = tuple(
+    field.attname for field in Allocation._meta.concrete_fields if not field.primary_key
+)
+_CONSUMER_VALUES = ("cluster_id", "claim_uid", "epoch", "resource", "name", "uid", "joined_at", "left_at")
+
+
+def apply(*, cluster: Cluster) -> int:
+    """Fold everything that was observed on `cluster` since the last time. Returns how many observations."""
+    total = 0
+    while True:
+        with transaction.atomic():
+            cursor = _locked_cursor(cluster)
+            batch = list(
+                Observation.objects.filter(cluster=cluster, id__gt=cursor.observation_id)
+                .order_by("id")
+                .values_list("id", "kind", "uid")[:BATCH]
+            )
+            if not batch:
+                return total
+            refold(cluster=cluster, uids={uid for _, kind, uid in batch if kind in KINDS})
+            cursor.observation_id = batch[-1][0]
+            cursor.save(update_fields=["observation_id"])
+        total += len(batch)
+
+
+def refold(*, cluster: Cluster, uids: Iterable[str]) -> None:
+    """Fold the claims `uids` anew from all their observations, and write what differs."""
+    for chunk in _chunks(sorted(uids), CHUNK):
+        with transaction.atomic():
+            folded = fold(_events(cluster, chunk))
+            _write_allocations(cluster, chunk, folded.intervals)
+            _write_consumers(cluster, chunk, folded)
+
+
+def rebuild(*, cluster: Cluster) -> int:
+    """Throw the cluster's ledger away and fold it from the first observation on; all or nothing.
+    Returns the number of observations."""
+    with transaction.atomic():
+        _locked_cursor(cluster)
+        Allocation.objects.filter(cluster=cluster).delete()
+        Consumer.objects.filter(cluster=cluster).delete()
+        LedgerCursor.objects.filter(cluster=cluster).update(observation_id=0)
+        return apply(cluster=cluster)
+
+
+def _locked_cursor(cluster: Cluster) -> LedgerCursor:
+    LedgerCursor.objects.get_or_create(cluster=cluster)
+    return LedgerCursor.objects.select_for_update().get(cluster=cluster)
+
+
+def _events(cluster: Cluster, uids: Sequence[str]) -> Iterator[Event]:
+    rows = Observation.objects.filter(cluster=cluster, uid__in=uids, kind__in=KINDS)
+    for row in rows.order_by("id").iterator(chunk_size=2_000):
+        yield Event(
+            key=row.key,
+            kind=row.kind,
+            at=row.at,
+            source=row.source,
+            uncertainty_us=row.uncertainty_us,
+            observed_at=row.observed_at,
+            namespace=row.namespace,
+            name=row.name,
+            uid=row.uid,
+            facts=row.facts,
+        )
+
+
+def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> None:
+    payers = _Payers.load(cluster=cluster, uids=uids, namespaces={i.namespace for i in intervals})
+    products = _products(intervals)
+    wanted = {}
+    for interval in intervals:
+        row = _row(cluster, interval, payers, products)
+        wanted[_key(row)] = row
+    existing = {_key(row): row for row in Allocation.objects.filter(cluster=cluster, claim_uid__in=uids)}
+    _write_difference(Allocation, wanted, existing, _ALLOCATION_VALUES)
+
+
+def _write_consumers(cluster: Cluster, uids: Sequence[str], folded: Folded) -> None:
+    wanted = {(stay.claim_uid, stay.epoch, stay.uid): _consumer(cluster, stay) for stay in folded.stays}
+    existing = {
+        (row.claim_uid, row.epoch, row.uid): row
+        for row in Consumer.objects.filter(cluster=cluster, claim_uid__in=uids)
+    }
+    _write_difference(Consumer, wanted, existing, _CONSUMER_VALUES)
+
+
+def _write_difference(
+    model: Any, wanted: dict[Any, Any], existing: dict[Any, Any], values: Sequence[str]
+) -> None:
+    """Make the stored rows equal to `wanted`, touching only what differs."""
+    gone = [existing[key].pk for key in existing.keys() - wanted.keys()]
+    if gone:
+        model.objects.filter(pk__in=gone).delete()
+    changed = []
+    for key in wanted.keys() & existing.keys():
+        old, new = existing[key], wanted[key]
+        if any(getattr(old, name) != getattr(new, name) for name in values):
+            new.pk = old.pk
+            changed.append(new)
+    if changed:
+        model.objects.bulk_update(changed, [n.removesuffix("_id") for n in _fields(model, values)], CHUNK)
+    new = [row for key, row in wanted.items() if key not in existing]
+    model.objects.bulk_create(new, batch_size=CHUNK)
+
+
+def _fields(model: Any, attnames: Sequence[str]) -> list[str]:
+    by_attname = {field.attname: field.name for field in model._meta.concrete_fields}
+    return [by_attname[name] for name in attnames]
+
+
+def _key(row: Allocation) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in _NATURAL_KEY)
+
+
+def _row(cluster: Cluster, interval: Interval, payers: "_Payers", products: dict[str, str]) -> Allocation:
+    facts = interval.facts
+    payer = payers.of(interval)
+    return Allocation(
+        cluster=cluster,
+        namespace=interval.namespace,
+        claim_name=interval.claim_name,
+        claim_uid=interval.claim_uid,
+        epoch=interval.epoch,
+        driver=interval.device.driver,
+        pool_name=interval.device.pool,
+        device_name=interval.device.device,
+        share_id=interval.device.share_id,
+        request_name=interval.device.request,
+        admin_access=bool(facts.get("admin_access")),
+        node_name=interval.node,
+        hardware_id=facts.get("hardware_id") or "",
+        device_class=facts.get("device_class") or payer.device_class,
+        product=facts.get("product") or products.get(facts.get("profile") or "", ""),
+        profile_digest=facts.get("profile") or "",
+        consumed_capacity=facts.get("consumed_capacity") or {},
+        capacity=facts.get("capacity") or {},
+        started_at=interval.start,
+        start_source=interval.start_source,
+        start_uncertainty_us=interval.start_uncertainty_us,
+        ended_at=interval.end,
+        end_source=interval.end_source,
+        end_uncertainty_us=interval.end_uncertainty_us,
+        request_id=payer.request_id,
+        project_id=payer.project_id,
+    )
+
+
+def _consumer(cluster: Cluster, stay: Stay) -> Consumer:
+    return Consumer(
+        cluster=cluster,
+        claim_uid=stay.claim_uid,
+        epoch=stay.epoch,
+        resource=stay.resource,
+        name=stay.name,
+        uid=stay.uid,
+        joined_at=stay.joined,
+        left_at=stay.left,
+    )
+
+
+def _products(intervals: Sequence[Interval]) -> dict[str, str]:
+    digests = {interval.facts.get("profile") for interval in intervals} - {None, ""}
+    return dict(DeviceProfile.objects.filter(digest__in=digests).values_list("digest", "product"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Payer:
+    request_id: int | None = None
+    project_id: int | None = None
+    device_class: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Payers:
+    """Who pays: the request of the claim's uid, else the namespace's binding at the start, else nobody.
+    Labels never decide: whoever writes a claim can write them."""
+
+    by_claim: dict[str, _Payer]
+    bindings: dict[str, list[tuple[datetime, datetime | None, int]]]
+
+    @classmethod
+    def load(cls, *, cluster: Cluster, uids: Sequence[str], namespaces: Iterable[str]) -> "_Payers":
+        links = RequestClaim.objects.filter(cluster=cluster, claim_uid__in=uids)
+        by_claim = {
+            uid: _Payer(request_id=request, project_id=project, device_class=device_class)
+            for uid, request, project, device_class in links.values_list(
+                "claim_uid", "request_id", "request__project_id", "request__device_class"
+            )
+        }
+        bindings: dict[str, list[tuple[datetime, datetime | None, int]]] = defaultdict(list)
+        rows = NamespaceBinding.objects.filter(cluster=cluster, namespace__in=set(namespaces))
+        for binding in rows.order_by("valid_from"):
+            bindings[binding.namespace].append((binding.valid_from, binding.valid_until, binding.project_id))
+        return cls(by_claim=by_claim, bindings=bindings)
+
+    def of(self, interval: Interval) -> _Payer:
+        payer = self.by_claim.get(interval.claim_uid)
+        if payer is not None:
+            return payer
+        for valid_from, valid_until, project in self.bindings.get(interval.namespace, ()):
+            if valid_from <= interval.start and (valid_until is None or interval.start < valid_until):
+                return _Payer(project_id=project)
+        return _Payer()
+
+
+def _chunks(items: Sequence[str], size: int) -> Iterator[list[str]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk

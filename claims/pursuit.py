@@ -1,0 +1,220 @@
+"""The desk's work on the cluster for one request, whatever is due in its state: create, hold, wind up.
+
+`pursue` looks at the request as it is now and does the next step. It may be called at any time, any number of
+times and by two workers at once: names are deterministic, transitions are compare-and-set, and what could not
+be done is marked as due again with back-off. So no crash between two steps leaves anything stuck.
+"""
+
+from datetime import datetime, timedelta
+
+from claims import manifests, submission
+from claims.models import Request, RequestClaim
+from claims.requests import Connect, manifest_of, owner_of, record, transition
+from claims.states import FINISHED, LIVE
+from inventory.clusters import client_for
+from portal.kube import errors
+from portal.kube.resources import PODS
+
+State = Request.State
+Reason = Request.Reason
+
+FIRST_RETRY = timedelta(seconds=5)
+LAST_RETRY = timedelta(minutes=5)
+# How soon to look again after asking for a deletion that has to finish first.
+AGAIN = timedelta(seconds=2)
+
+
+def pursue(*, request_id: int, now: datetime, connect: Connect = client_for) -> None:
+    """Do what is due for the request. Talks to the cluster: not inside a transaction."""
+    request = Request.objects.select_related("cluster", "project", "requester").filter(pk=request_id).first()
+    if request is None or request.due_at is None:
+        return
+    if request.state in (State.SUBMITTED, State.CREATING):
+        _create(request, now=now, connect=connect)
+    elif request.state == State.ENDING:
+        _wind_up(request, now=now, connect=connect)
+    elif request.state in LIVE and request.hold_wanted:
+        _hold(request, now=now, connect=connect)
+    else:
+        Request.objects.filter(pk=request.pk, state=request.state, hold_wanted=False).update(due_at=None)
+
+
+def backoff(attempts: int) -> timedelta:
+    """How long to wait after the given number of failures: 5 s, 10 s, 20 s, … at most five minutes."""
+    factor: int = 2 ** min(attempts, 10)
+    return min(FIRST_RETRY * factor, LAST_RETRY)
+
+
+# --- create ---------------------------------------------------------------------------------------
+
+
+def _create(request: Request, *, now: datetime, connect: Connect) -> None:
+    if request.state == State.SUBMITTED and not transition(
+        request,
+        to=State.CREATING,
+        expected=State.SUBMITTED,
+        now=now,
+        action="request.create",
+        due_at=now,
+    ):
+        return
+    if request.state != State.CREATING:
+        return
+    manifest = manifest_of(request)
+    try:
+        created = submission.create(connect(request.cluster), manifest)
+    except errors.ClusterError as error:
+        if submission.is_retryable(error):
+            _try_later(request, error, now=now)
+            return
+        reason = Reason.NAME_TAKEN if isinstance(error, submission.NameTaken) else Reason.REFUSED
+        transition(
+            request,
+            to=State.FAILED,
+            expected=State.CREATING,
+            now=now,
+            action="request.fail",
+            reason=reason,
+            message=error.message,
+            ended_at=now,
+            due_at=None,
+        )
+        return
+    uid = str(created["metadata"]["uid"])
+    if request.shape == Request.Shape.CLAIM:
+        RequestClaim.objects.get_or_create(
+            cluster=request.cluster,
+            claim_uid=uid,
+            defaults={"claim_name": request.object_name, "request": request, "seen_at": now},
+        )
+    came = transition(
+        request,
+        to=State.WAITING_FOR_POD,
+        expected=State.CREATING,
+        now=now,
+        action="request.created",
+        object_uid=uid,
+        object_created_at=now,
+        due_at=None,
+        attempts=0,
+    )
+    if not came:
+        # Given up while the object was being created: what we just made has to go again.
+        _remove_object(request, connect=connect)
+        Request.objects.filter(pk=request.pk, state=State.ENDING).update(due_at=now)
+
+
+# --- hold -----------------------------------------------------------------------------------------
+
+
+def _hold(request: Request, *, now: datetime, connect: Connect) -> None:
+    pod = manifests.hold_pod(
+        claim_name=request.object_name, namespace=request.namespace, owner=owner_of(request)
+    )
+    try:
+        created = submission.create(connect(request.cluster), pod)
+        finished = (created.get("status") or {}).get("phase") in FINISHED
+        if finished:
+            # Evicted, say: a finished Pod holds nothing, and its name is in the way of the next one.
+            _remove_hold(request, connect=connect)
+            Request.objects.filter(pk=request.pk, hold_wanted=True).update(due_at=now + AGAIN)
+            return
+    except submission.StillGoing:
+        Request.objects.filter(pk=request.pk, hold_wanted=True).update(due_at=now + AGAIN)
+    except errors.ClusterError as error:
+        if submission.is_retryable(error):
+            _try_later(request, error, now=now)
+            return
+        changed = Request.objects.filter(pk=request.pk, hold_wanted=True, state__in=LIVE).update(
+            hold_wanted=False, due_at=None, reason=Reason.REFUSED, message=error.message, changed_at=now
+        )
+        if changed:
+            record(request, "request.hold-refused", actor=None, now=now, after={"message": error.message})
+    else:
+        _note_hold(request, str(created["metadata"]["uid"]), now=now, connect=connect)
+
+
+def _note_hold(request: Request, uid: str, *, now: datetime, connect: Connect) -> None:
+    came = Request.objects.filter(pk=request.pk, hold_wanted=True, state__in=LIVE).update(
+        hold_pod_uid=uid, due_at=None, attempts=0
+    )
+    Request.objects.filter(pk=request.pk, state__in=LIVE, reason=Reason.RETRYING).update(
+        reason="", message=""
+    )
+    if not came:
+        # Released while the Pod was being created: winding up has to look again.
+        Request.objects.filter(pk=request.pk).update(due_at=now)
+        request.refresh_from_db()
+        _wind_up(request, now=now, connect=connect)
+    elif request.hold_pod_uid != uid:
+        action = "request.hold-again" if request.hold_pod_uid else "request.held"
+        record(request, action, actor=None, now=now, after={"pod": manifests.hold_name(request.object_name)})
+
+
+# --- wind up --------------------------------------------------------------------------------------
+
+
+def _wind_up(request: Request, *, now: datetime, connect: Connect) -> None:
+    """Remove what the desk made. Pods of people are never touched: a claim in use stays until they end."""
+    try:
+        gone = _remove_hold(request, connect=connect) & _remove_object(request, connect=connect)
+    except errors.ClusterError as error:
+        _try_later(request, error, now=now)
+        return
+    if not gone:
+        # Accepted; finalizers and nodes take their time. The mirror will tell, we look again all the same.
+        _due_again(request, at=now + min(AGAIN + backoff(request.attempts) - FIRST_RETRY, LAST_RETRY))
+        return
+    # Its absence on the cluster is known now: the mirror's word for claims of a template is still awaited.
+    Request.objects.filter(pk=request.pk).update(due_at=None, attempts=0, object_seen=True)
+    if request.shape == Request.Shape.CLAIM or not request.object_uid:
+        transition(
+            request,
+            to=State.ENDED,
+            expected=State.ENDING,
+            now=now,
+            action="request.end",
+            reason=request.end_reason,
+            ended_at=now,
+        )
+
+
+def _remove_hold(request: Request, *, connect: Connect) -> bool:
+    if request.shape != Request.Shape.CLAIM:
+        return True
+    return submission.remove(
+        connect(request.cluster),
+        PODS,
+        name=manifests.hold_name(request.object_name),
+        namespace=request.namespace,
+        request_key=str(request.key),
+    )
+
+
+def _remove_object(request: Request, *, connect: Connect) -> bool:
+    return submission.remove(
+        connect(request.cluster),
+        submission.resource_of(manifest_of(request)),
+        name=request.object_name,
+        namespace=request.namespace,
+        request_key=str(request.key),
+    )
+
+
+# --- later ----------------------------------------------------------------------------------------
+
+
+def _try_later(request: Request, error: errors.ClusterError, *, now: datetime) -> None:
+    wait = backoff(request.attempts)
+    if error.retry_after:
+        wait = max(wait, timedelta(seconds=error.retry_after))
+    Request.objects.filter(pk=request.pk, state=request.state).update(
+        reason=Reason.RETRYING, message=error.message
+    )
+    _due_again(request, at=now + wait)
+
+
+def _due_again(request: Request, *, at: datetime) -> None:
+    Request.objects.filter(pk=request.pk, state=request.state).update(
+        due_at=at, attempts=request.attempts + 1
+    )

@@ -1,0 +1,6 @@
+"""What the domain tells the outside, so that it needs to know no task queue."""
+
+from django.dispatch import Signal
+
+# Sent after commit with `request_id`: there is work on the cluster for this request.
+work_due = Signal()

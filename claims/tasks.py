@@ -1,0 +1,50 @@
+"""Celery tasks: each loads by id and makes one domain call."""
+
+from typing import Any
+
+from celery import shared_task
+from django.core.cache import cache
+from django.utils import timezone
+
+from claims import advance, pursuit
+from claims.ledger import storage
+from claims.models import Request
+from inventory.models import Cluster
+
+# A queued message is worthless once the next beat has queued another.
+EXPIRES = 60
+
+
+@shared_task(name="claims.tasks.catch_up", ignore_result=True)
+def catch_up(cluster_id: int | None = None) -> None:
+    """Fold what was observed into the ledger and bring requests forward; without an id, every cluster in a
+    task of its own, so that one that fails does not stop the others."""
+    if cluster_id is None:
+        for pk in Cluster.objects.values_list("pk", flat=True):
+            catch_up.apply_async(kwargs={"cluster_id": pk}, expires=EXPIRES)
+        return
+    cache.delete(coalesce_key(cluster_id))
+    cluster = Cluster.objects.filter(pk=cluster_id).first()
+    if cluster is None:
+        return
+    storage.apply(cluster=cluster)
+    advance.advance(cluster=cluster, now=timezone.now())
+    due = Request.objects.filter(cluster=cluster).due(timezone.now())
+    for pk in due.values_list("pk", flat=True):
+        pursue.apply_async(kwargs={"request_id": pk}, expires=EXPIRES)
+
+
+@shared_task(name="claims.tasks.pursue", ignore_result=True)
+def pursue(request_id: int) -> None:
+    """Do on the cluster what is due for one request."""
+    pursuit.pursue(request_id=request_id, now=timezone.now())
+
+
+def coalesce_key(cluster_id: int) -> str:
+    """Cache key that is set while a catch-up of the cluster is queued."""
+    return f"claims:catch-up:{cluster_id}"
+
+
+def queue(task: Any, **kwargs: Any) -> None:
+    """Put a task into the queue, to be run at once or not at all."""
+    task.apply_async(kwargs=kwargs, expires=EXPIRES)
