@@ -1,13 +1,48 @@
 """The controllers of the embedded cluster: what makes Pods, claims and nodes move."""
 
+import asyncio
+from typing import Any
+
 from portal.demo.store import Store
 from portal.dra.features import Features
+
+from .claims import ClaimsOfPods, Reservations
+from .garbage import GarbageCollector, expire_events
+from .jobs import Jobs
+from .kubelet import NodeHeart, PodRunner
+from .loop import Controller
+from .nodes import NodeHealth, OrphanedPods
+from .scheduling import Scheduler
+from .world import World
+
+VERSION = "1.36"
 
 
 async def run(store: Store, *, features: Features | None = None, kubelet: bool = True) -> None:
     """Run all controllers until cancelled. All state is in the store, so that they may stop at any moment.
 
-    ``features`` are the gates that are on (default: those of Kubernetes 1.36). Without ``kubelet`` the cluster is
-    a bare control plane: Pods are placed but never start, and nodes are as ready as somebody says they are.
+    ``features`` are the gates that are on (default: those of Kubernetes 1.36). Without ``kubelet`` the
+    cluster is a bare control plane: Pods are placed but never start, and nodes are as ready as somebody says
+    they are.
     """
-    raise NotImplementedError
+    world = World(store)
+    # Indexes fill as they subscribe: the world is read first, so that nothing is judged half seen.
+    world.refresh()
+    health = NodeHealth(world)
+    controllers: list[Controller[Any]] = [
+        ClaimsOfPods(world),
+        Reservations(world),
+        Scheduler(world, features or Features.for_version(VERSION)),
+        Jobs(world),
+        GarbageCollector(world),
+        health,
+        OrphanedPods(world),
+    ]
+    if kubelet:
+        controllers += [PodRunner(world), NodeHeart(world)]
+    async with asyncio.TaskGroup() as tasks:
+        for view in (*world.views.values(), health.leases):
+            tasks.create_task(view.follow(), name=f"view of {view.plural}")
+        for controller in controllers:
+            tasks.create_task(controller.run(), name=controller.name)
+        tasks.create_task(expire_events(store), name="expire events")

@@ -110,7 +110,7 @@ def node(
         spec["taints"] = taints
     metadata: Object = {
         "name": name,
-        # Given here so that the slices of the node can name their owner: a garbage collector trusts only uids.
+        # So that the slices of the node can name their owner: a garbage collector trusts only uids.
         "uid": str(identity("Node", name)),
         "labels": {
             "kubernetes.io/arch": "amd64",
