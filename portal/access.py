@@ -17,17 +17,18 @@ An auditor changes nothing, whatever other role the same person has.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.utils.translation import gettext as _
 
 from portal.accounts.models import Membership, Project, User
 
 P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+R = TypeVar("R", bound=HttpResponseBase)
+View = Callable[Concatenate[HttpRequest, P], R]
 
 
 def person(request: HttpRequest) -> User:
@@ -127,12 +128,12 @@ def authorise(
 # --- decorators of views ---------------------------------------------------------------------------
 
 
-def require_administrator(view: View[P]) -> View[P]:
+def require_administrator(view: View[P, R]) -> View[P, R]:
     """Lets only platform administrators in; others get 403."""
     return _require(view, may_administer, _administrators_only)
 
 
-def require_reader_of_everything(view: View[P]) -> View[P]:
+def require_reader_of_everything(view: View[P, R]) -> View[P, R]:
     """Lets only administrators and auditors in; others get 403."""
     return _require(view, may_read_everything, _readers_only)
 
@@ -145,9 +146,9 @@ def _readers_only() -> str:
     return _("Only administrators and auditors may see this.")
 
 
-def _require(view: View[P], allowed: Callable[[User], bool], reason: Callable[[], str]) -> View[P]:
+def _require(view: View[P, R], allowed: Callable[[User], bool], reason: Callable[[], str]) -> View[P, R]:
     @wraps(view)
-    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not allowed(person(request)):
             raise PermissionDenied(reason())
         return view(request, *args, **kwargs)

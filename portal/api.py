@@ -16,20 +16,14 @@ from django.utils.translation import gettext as _
 from rest_framework import exceptions, status
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.pagination import CursorPagination
-from rest_framework.parsers import JSONParser
-from rest_framework.permissions import BasePermission
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
-from portal.accounts.models import ApiToken, User
-
-Scope = ApiToken.Scope
+from portal.accounts.models import User
+from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
 
 PROBLEM_TYPE = "application/problem+json"
-# No body of ours is larger; a purpose has 1,000 characters and a CEL expression 10 Ki.
-MAX_BODY_BYTES = 256 * 1024
 
 
 # --- errors ----------------------------------------------------------------------------------------
@@ -127,46 +121,6 @@ def _flatten(detail: Any, path: str = "") -> "list[dict[str, str]]":
             found += _flatten(value, f"{path}.{index}".strip(".") if nested else path)
         return found
     return [{"field": path, "message": str(detail), "code": getattr(detail, "code", "invalid")}]
-
-
-# --- bodies ----------------------------------------------------------------------------------------
-
-
-class BoundedJSONParser(JSONParser):
-    """JSON up to MAX_BODY_BYTES; larger bodies are refused before they are read."""
-
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
-        request = (parser_context or {}).get("request")
-        length = request.META.get("CONTENT_LENGTH") if request is not None else None
-        if not length or not str(length).isdigit() or int(length) > MAX_BODY_BYTES:
-            raise RequestDataTooBig
-        return super().parse(stream, media_type, parser_context)
-
-
-class ProblemRenderer(JSONRenderer):
-    """Lets clients ask for application/problem+json; the errors are JSON either way."""
-
-    media_type = PROBLEM_TYPE
-    format = "problem"
-
-
-# --- who may call ----------------------------------------------------------------------------------
-
-
-class HasScope(BasePermission):
-    """A signed-in person; a token must carry the view's scope, and an auditor's calls only read."""
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        if not isinstance(request.user, User):
-            return False
-        if isinstance(request.auth, ApiToken):
-            scope = getattr(view, "required_scope", None)
-            if scope is None or scope not in request.auth.scopes:
-                needed = scope.value if scope is not None else "–"
-                raise exceptions.PermissionDenied(
-                    _("This token lacks the scope “%(scope)s”.") % {"scope": needed}, "scope_missing"
-                )
-        return True
 
 
 # --- views -----------------------------------------------------------------------------------------

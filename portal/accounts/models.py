@@ -103,6 +103,10 @@ class ApiToken(AbstractAuthToken):
     scopes = models.JSONField(default=list)
     last_used_at = models.DateTimeField(null=True, blank=True)
 
+    def scope_labels(self) -> list[str]:
+        """What the token may do, in words."""
+        return [str(self.Scope(scope).label) for scope in self.scopes if scope in self.Scope.values]
+
 
 class AppendOnlyError(TypeError):
     """Something tried to change or delete an entry of the audit trail."""
@@ -149,3 +153,11 @@ class AuditEntry(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG002 - Django's signature
         raise AppendOnlyError("Entries of the audit trail are never deleted")
+
+    def difference(self) -> list[dict[str, Any]]:
+        """Before and after side by side: [{"name", "before", "after"}], None where there is no value."""
+        before, after = self.before or {}, self.after or {}
+        return [
+            {"name": name, "before": before.get(name), "after": after.get(name)}
+            for name in {**before, **after}
+        ]

@@ -1,10 +1,13 @@
-"""The signed-in person's own pages."""
+"""The signed-in person's own pages, and the audit trail."""
 
 from django.urls import path
 
-from portal.accounts import views
+from portal.accounts.views import audit, profile, tokens
 
 urlpatterns = [
-    path("profile/", views.profile, name="profile"),
-    path("tokens/", views.profile, name="token-list"),
+    path("profile/", profile.profile, name="profile"),
+    path("tokens/", tokens.token_list, name="token-list"),
+    path("tokens/<str:key>/revoke/", tokens.token_revoke, name="token-revoke"),
+    path("audit/", audit.audit_list, name="audit-list"),
+    path("audit.csv", audit.audit_export, name="audit-export"),
 ]

@@ -1,12 +1,21 @@
-"""Pages composed of several rooms."""
+"""Pages composed of several rooms, and the REST API's documentation."""
 
 from django.urls import path
 
-from portal.pages import home
+from portal.pages import api_docs, home, projects, search
 
 urlpatterns = [
     path("", home.home, name="home"),
-    path("search/", home.home, name="search"),
-    path("projects/", home.home, name="project-list"),
-    path("projects/<slug:slug>/", home.home, name="project-detail"),
+    path("search/", search.search, name="search"),
+    path("projects/", projects.project_list, name="project-list"),
+    path("projects/new/", projects.project_create, name="project-create"),
+    path("projects/<slug:slug>/", projects.project_detail, name="project-detail"),
+    path("projects/<slug:slug>/edit/", projects.project_edit, name="project-edit"),
+    path("projects/<slug:slug>/members/", projects.member_add, name="member-add"),
+    path("projects/<slug:slug>/members/<int:pk>/role/", projects.member_role, name="member-role"),
+    path("projects/<slug:slug>/members/<int:pk>/remove/", projects.member_remove, name="member-remove"),
+    path("projects/<slug:slug>/namespaces/", projects.binding_add, name="binding-add"),
+    path("projects/<slug:slug>/namespaces/<int:pk>/end/", projects.binding_end, name="binding-end"),
+    path("api/schema/", api_docs.SchemaView.as_view(), name="api-schema"),
+    path("api/docs/", api_docs.api_docs, name="api-docs"),
 ]

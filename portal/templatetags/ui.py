@@ -341,14 +341,19 @@ def _control_class(field: BoundField) -> str:
 
 
 @register.inclusion_tag("components/field.html")
-def form_field(field: BoundField, help_text: str = "", css: str = "") -> dict[str, Any]:
+def form_field(
+    field: BoundField,
+    help_text: str = "",
+    css: str = "",
+    no_help: bool = False,  # noqa: FBT001, FBT002 - a template tag's flag
+) -> dict[str, Any]:
     """A form field with label, control, help and its errors, joined for screen readers.
 
-    `css` adds classes to the wrapper.
+    `css` adds classes to the wrapper; `no_help` leaves the field's own help out.
     """
     widget = field.field.widget
     attrs: dict[str, Any] = {"class": f"{widget.attrs.get('class', '')} {_control_class(field)}".strip()}
-    helped = help_text or field.help_text
+    helped = "" if no_help else help_text or field.help_text
     # Django joins the help and the errors by aria-describedby only when it renders the help itself.
     described = [f"{field.auto_id}_helptext"] if helped else []
     if field.errors:

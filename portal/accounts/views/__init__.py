@@ -1,0 +1,1 @@
+"""Pages about the signed-in person, their tokens, and the audit trail."""

@@ -1,0 +1,281 @@
+"""Projects: the list, the page with members and namespaces, and what leads and administrators change."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from claims.models import Request
+from inventory.models import Cluster, NamespaceBinding
+from portal import access, htmx
+from portal.accounts.audit import source_ip
+from portal.accounts.forms import MemberForm, ProjectForm
+from portal.accounts.models import Membership, Project
+from portal.accounts.projects import (
+    UnableToChangeProject,
+    add_member,
+    change_project,
+    change_role,
+    create_project,
+    remove_member,
+)
+
+REQUESTS_SHOWN = 10
+
+
+class BindingForm(forms.Form):
+    cluster = forms.ModelChoiceField(
+        label=gettext_lazy("Cluster"), queryset=Cluster.objects.order_by("name"), empty_label=None
+    )
+    namespace = forms.RegexField(
+        label=gettext_lazy("Namespace"),
+        regex=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+        max_length=63,
+        error_messages={
+            "invalid": gettext_lazy("A namespace has lower-case letters, digits and hyphens only.")
+        },
+    )
+
+
+@require_safe
+def project_list(request: HttpRequest) -> HttpResponse:
+    """The projects that one may know of."""
+    user = access.person(request)
+    projects = Project.objects.visible_to(user).annotate(member_count=Count("memberships")).order_by("name")
+    roles = dict(Membership.objects.filter(user=user).values_list("project", "role"))
+    rows = [
+        {"project": project, "role": Membership.Role(roles[project.pk]).label if project.pk in roles else ""}
+        for project in projects
+    ]
+    return htmx.render(request, "pages/projects.html", {"rows": rows})
+
+
+@require_safe
+def project_detail(request: HttpRequest, slug: str) -> HttpResponse:
+    """Members, namespaces and requests; people and requests only for those who may see them."""
+    project = access.get_project_or_404(access.person(request), slug)
+    return _page(request, project)
+
+
+@access.require_administrator
+@require_http_methods(["GET", "HEAD", "POST"])
+def project_create(request: HttpRequest) -> HttpResponse:
+    """A new project."""
+    form = ProjectForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            project = create_project(
+                **form.cleaned_data,
+                actor=access.person(request),
+                now=timezone.now(),
+                source_ip=source_ip(request),
+            )
+        except UnableToChangeProject as unable:
+            form.add_error(unable.field, unable.message)
+        else:
+            messages.success(request, _("The project is made. Now add a lead and bind a namespace."))
+            return htmx.redirect(request, "project-detail", slug=project.slug)
+    return htmx.render(request, "pages/project_form.html", {"form": form})
+
+
+@access.require_administrator
+@require_http_methods(["GET", "HEAD", "POST"])
+def project_edit(request: HttpRequest, slug: str) -> HttpResponse:
+    """Another name, description or cost centre."""
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug)
+    form = ProjectForm(request.POST or None, instance=project)
+    if request.method == "POST" and form.is_valid():
+        try:
+            change_project(
+                project=project,
+                **form.cleaned_data,
+                actor=user,
+                now=timezone.now(),
+                source_ip=source_ip(request),
+            )
+        except UnableToChangeProject as unable:
+            form.add_error(unable.field, unable.message)
+        else:
+            messages.success(request, _("The project is saved."))
+            return htmx.redirect(request, "project-detail", slug=slug)
+    return htmx.render(request, "pages/project_form.html", {"form": form, "project": project})
+
+
+# --- members ---------------------------------------------------------------------------------------
+
+
+@require_POST
+def member_add(request: HttpRequest, slug: str) -> HttpResponse:
+    """Takes somebody in."""
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug, for_lead=True)
+    form = MemberForm(request.POST)
+    if form.is_valid():
+        try:
+            membership = add_member(
+                project=project,
+                **form.cleaned_data,
+                actor=user,
+                now=timezone.now(),
+                source_ip=source_ip(request),
+            )
+        except UnableToChangeProject as unable:
+            form.add_error(unable.field, unable.message)
+        else:
+            messages.success(request, _("%(person)s is a member now.") % {"person": membership.user})
+            return htmx.redirect(request, "project-detail", slug=slug)
+    return _page(request, project, member_form=form, status=422)
+
+
+@require_POST
+def member_role(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Makes a member a lead, or a lead a member."""
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug, for_lead=True)
+    membership = get_object_or_404(Membership.objects.select_related("user"), project=project, pk=pk)
+    role = request.POST.get("role", "")
+    if role not in Membership.Role.values:
+        raise Http404
+    try:
+        change_role(
+            membership=membership, role=role, actor=user, now=timezone.now(), source_ip=source_ip(request)
+        )
+    except UnableToChangeProject as unable:
+        messages.error(request, unable.message)
+    return htmx.redirect(request, "project-detail", slug=slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Asks, then takes somebody out."""
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug, for_lead=True)
+    membership = get_object_or_404(
+        Membership.objects.select_related("user", "project"), project=project, pk=pk
+    )
+    if request.method == "POST":
+        try:
+            remove_member(membership=membership, actor=user, now=timezone.now(), source_ip=source_ip(request))
+        except UnableToChangeProject as unable:
+            messages.error(request, unable.message)
+        else:
+            messages.success(request, _("%(person)s is no longer a member.") % {"person": membership.user})
+        if not access.may_see(user, project):
+            return htmx.redirect(request, "project-list")
+        return htmx.redirect(request, "project-detail", slug=slug)
+    names = {"person": membership.user, "project": project}
+    return _confirm(
+        request,
+        project,
+        title=_("Remove %(person)s from %(project)s") % names,
+        text=_("%(person)s will no longer see the project. Their running requests go on; history keeps them.")
+        % names,
+        submit_label=_("Remove"),
+    )
+
+
+# --- namespaces ------------------------------------------------------------------------------------
+
+
+@require_POST
+@access.require_administrator
+def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
+    """From now on the namespace is the project's."""
+    from inventory.bindings import UnableToBind, bind
+
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug)
+    form = BindingForm(request.POST)
+    if form.is_valid():
+        try:
+            bind(
+                project=project,
+                **form.cleaned_data,
+                actor=user,
+                now=timezone.now(),
+                source_ip=source_ip(request),
+            )
+        except UnableToBind as unable:
+            form.add_error("namespace", unable.message)
+        else:
+            messages.success(request, _("The namespace is bound to the project."))
+            return htmx.redirect(request, "project-detail", slug=slug)
+    return _page(request, project, binding_form=form, status=422)
+
+
+@access.require_administrator
+@require_http_methods(["GET", "HEAD", "POST"])
+def binding_end(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Asks, then ends a binding now; what was used until then stays the project's."""
+    from inventory.bindings import unbind
+
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug)
+    binding = get_object_or_404(
+        NamespaceBinding.objects.select_related("cluster"), project=project, pk=pk, valid_until=None
+    )
+    if request.method == "POST":
+        unbind(binding=binding, actor=user, now=timezone.now(), source_ip=source_ip(request))
+        messages.success(request, _("The namespace is no longer the project's."))
+        return htmx.redirect(request, "project-detail", slug=slug)
+    names = {"namespace": binding.namespace, "cluster": binding.cluster.name, "project": project}
+    return _confirm(
+        request,
+        project,
+        title=_("Take %(namespace)s on %(cluster)s from %(project)s") % names,
+        text=_("What runs there from now on is nobody's cost. What was used until now stays the project's."),
+        submit_label=_("End the binding"),
+    )
+
+
+# --- the page itself -------------------------------------------------------------------------------
+
+
+def _page(
+    request: HttpRequest,
+    project: Project,
+    *,
+    member_form: MemberForm | None = None,
+    binding_form: BindingForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    user = access.person(request)
+    detailed = access.may_see_details(user, project)
+    bindings = NamespaceBinding.objects.filter(project=project).select_related("cluster")
+    context: dict[str, Any] = {
+        "project": project,
+        "detailed": detailed,
+        "leads": access.may_lead(user, project),
+        "administers": access.may_administer(user),
+        "can_request": access.may_work_in(user, project),
+        "bindings": bindings.order_by("valid_until", "cluster__name", "namespace"),
+        "member_form": member_form or MemberForm(),
+        "binding_form": binding_form or BindingForm(),
+    }
+    if detailed:
+        memberships = Membership.objects.filter(project=project).select_related("user")
+        context["memberships"] = memberships.order_by("user__last_name", "user__username")
+        requests = Request.objects.filter(project=project).select_related("requester", "cluster")
+        context["requests"] = requests.order_by("-created_at")[:REQUESTS_SHOWN]
+    return htmx.render(request, "pages/project.html", context, status=status)
+
+
+def _confirm(
+    request: HttpRequest, project: Project, *, title: str, text: str, submit_label: str
+) -> HttpResponse:
+    context = {
+        "title": title,
+        "text": text,
+        "submit_label": submit_label,
+        "cancel_url": reverse("project-detail", args=[project.slug]),
+    }
+    return htmx.render(request, "components/confirm.html", context)
