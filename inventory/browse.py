@@ -2,8 +2,8 @@
 
 100,000 devices are a few dozen *kinds* (`DeviceProfile`) on a few clusters in four states. So the database is
 asked once for the number of devices per (cluster, profile, state); every facet that those three decide is
-counted from that little table, as is the total, as is the position of any page in any order. What the three do
-not decide (free text, node, a class that matches single devices) narrows the rows that are counted.
+counted from that little table, as is the total, as is the position of any page in any order. What the three
+do not decide (free text, node, a class that matches single devices) narrows the rows that are counted.
 """
 
 from collections import Counter, defaultdict
@@ -106,7 +106,8 @@ class FleetFacts:
 
 
 def told_state(device: Device, coverage: Mapping[int, Coverage]) -> str:
-    """The state that may be told of a device: the stored one, or `UNKNOWN` when its cluster is not in step."""
+    """The state that may be told of a device: the stored one, or `UNKNOWN` when its cluster is not in
+    step."""
     return device.state if coverage[device.cluster_id].in_step else UNKNOWN
 
 
@@ -224,15 +225,15 @@ class DeviceSearch:
 
     @cached_property
     def _table(self) -> list[Cell]:
-        rows = self._rows
+        rows = self._rows.order_by()
+        columns = ("profile_id", "cluster_id", "state")
         if self.wanted.terms:
-            # Grouped by something that no index orders, so that the rows come from the one that holds the text.
+            # Grouped by what no index orders, so that the rows come from the one that holds the text.
             rows = rows.annotate(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-            rows = rows.order_by().values_list("walked_kind", "walked_place", "state")
-        else:
-            rows = rows.order_by().values_list("profile_id", "cluster_id", "state")
+            columns = ("walked_kind", "walked_place", "state")
+        counted: Iterable[Any] = rows.values_list(*columns).annotate(Count("pk"))
         cells = []
-        for profile_id, cluster_id, state, count in rows.annotate(Count("pk")):
+        for profile_id, cluster_id, state, count in counted:
             coverage = self.facts.coverage.get(cluster_id)
             profile = self.facts.profiles.get(profile_id)
             if coverage is None or profile is None:
@@ -286,7 +287,7 @@ class DeviceSearch:
         return runs
 
     def _ids(self, cells: Sequence[Cell], start: int, stop: int) -> list[int]:
-        order = _ROW_ORDER
+        order: tuple[str, ...] = _ROW_ORDER
         if self.wanted.sort not in _SORT_KEYS and self.wanted.descending:
             order = tuple(f"-{column}" for column in order)
         rows = self._narrowed(cells)

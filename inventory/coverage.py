@@ -1,7 +1,8 @@
 """Whether what the mirror holds of a cluster may be told as present fact.
 
-The desk never presents the past as the present: a cluster that cannot be reached, that nobody follows, or whose
-watches have gone silent is *not in step*; its devices have an unknown state, and pages say as of when they speak.
+The desk never presents the past as the present: a cluster that cannot be reached, that nobody follows, or
+whose watches have gone silent is *not in step*; its devices have an unknown state, and pages say as of when
+they speak.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,8 @@
-"""Devices in words: their typed attributes, amounts, taints and shared counters, as pages and the REST API show them.
+"""Devices in words: their typed attributes, amounts, taints and shared counters, as pages and the REST API
+show them.
 
-Drivers write what they like. Nothing here trusts a shape: what does not look as the API says is shown as it is.
+Drivers write what they like. Nothing here trusts a shape: what does not look as the API says is shown as it
+is.
 """
 
 from collections import defaultdict
@@ -88,7 +90,8 @@ def capacities(device: Device, *, consumed: Iterable[Mapping[str, str]] = ()) ->
 
 
 def human_quantity(text: str) -> str:
-    """A Kubernetes quantity in the largest unit that keeps it short: "196592Mi" → "191.98 GiB", "304" → "304"."""
+    """A Kubernetes quantity in the largest unit that keeps it short: "196592Mi" → "191.98 GiB", "304" →
+    "304"."""
     amount = _quantity(text)
     if amount is None:
         return text
@@ -102,7 +105,8 @@ def human_quantity(text: str) -> str:
 
 
 def published(device: Device) -> dict[str, Any]:
-    """The device exactly as its slice publishes it (normalised to resource.k8s.io/v1); {} when it is not there."""
+    """The device exactly as its slice publishes it (normalised to resource.k8s.io/v1); {} when it is not
+    there."""
     for entry in _entries(device.slice):
         if entry.get("name") == device.name:
             return entry
@@ -112,7 +116,12 @@ def published(device: Device) -> dict[str, Any]:
 def as_yaml(document: Any) -> str:
     """A document as YAML for people: keys in their order, no aliases."""
     text: str = yaml.dump(
-        document, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100
+        document,
+        Dumper=_PlainDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=False,
+        width=100,
     )
     return text
 
@@ -135,7 +144,8 @@ class Partitioning:
 
 
 def partitioning(device: Device, *, held: Iterable[str]) -> Partitioning | None:
-    """How a device is cut up; None when it draws on no counters. `held` = names of held devices of its pool."""
+    """How a device is cut up; None when it draws on no counters. `held` = names of held devices of its
+    pool."""
     sets = {use["set"] for use in _uses(published(device))}
     if not sets:
         return None

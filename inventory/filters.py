@@ -11,12 +11,14 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
-# A dimension of the device list: its parameter may repeat, values of one facet widen, facets narrow each other.
+# A dimension of the device list: its parameter may repeat, values of one facet widen, facets narrow each
+# other.
 FACETS = ("state", "cluster", "vendor", "product", "kind", "driver", "class", "node")
 # Columns that a list can be sorted by; "node" (then device name) is the order of the racks and the default.
 SORTS = ("node", "product", "driver", "memory", "state", "cluster")
 DEFAULT_SORT = "node"
-MAX_TEXT = 200
+# As long as the longest name of Kubernetes.
+MAX_TEXT = 253
 MAX_TERMS = 5
 MAX_VALUES = 50
 
@@ -38,7 +40,7 @@ class DeviceFilter:
         sort = asked.removeprefix("-")
         known = sort in SORTS
         return cls(
-            text=_clean(params.get("q", ""))[:MAX_TEXT],
+            text=clean_text(params.get("q", "")),
             chosen=chosen,
             sort=sort if known else DEFAULT_SORT,
             descending=known and asked.startswith("-"),
@@ -84,9 +86,10 @@ class DeviceFilter:
 
 
 def _values(raw: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for value in map(_clean, raw) if value))[:MAX_VALUES]
+    return tuple(dict.fromkeys(value for value in map(clean_text, raw) if value))[:MAX_VALUES]
 
 
-def _clean(text: str) -> str:
-    # PostgreSQL refuses NUL in text: a probe must not become a server error.
-    return text.replace("\x00", "").strip()
+def clean_text(text: str) -> str:
+    """What a person typed, fit for a search: without NUL (PostgreSQL refuses it), trimmed, of bounded
+    length."""
+    return text.replace("\x00", "").strip()[:MAX_TEXT]

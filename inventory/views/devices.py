@@ -1,7 +1,7 @@
 """The device list: search, facets, table, CSV."""
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -11,15 +11,11 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
-from django_stubs_ext import StrOrPromise
 
-from inventory.browse import STATE_LABELS, DeviceSearch, Facet, FacetValue, FleetFacts, product_name, told_state
-from inventory.coverage import Coverage
+from inventory.browse import STATE_LABELS, DeviceSearch, Facet, FacetValue, FleetFacts
 from inventory.filters import DeviceFilter
-from inventory.holders import Holder, holders_of
-from inventory.models import Cluster, Device, DeviceProfile
+from inventory.rows import DeviceRow, device_rows
 from portal import htmx
 from portal.access import person
 from portal.accounts.models import User
@@ -29,22 +25,6 @@ FACET_VALUES_SHOWN = 8
 EXPORT_CHUNK = 2_000
 # A cell that starts so would be run as a formula by a spreadsheet; drivers choose what attributes say.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
-
-@dataclass(frozen=True)
-class DeviceRow:
-    """One device as a list tells it to one reader."""
-
-    device: Device
-    profile: DeviceProfile
-    product: str
-    cluster: Cluster
-    coverage: Coverage
-    state: str
-    state_label: StrOrPromise
-    # Why it is unavailable, or, when its cluster is not in step, what it was by then.
-    reason: StrOrPromise
-    holders: Sequence[Holder]
 
 
 @require_safe
@@ -88,34 +68,6 @@ def device_export(request: HttpRequest) -> HttpResponseBase:
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="devices-{now:%Y%m%dT%H%MZ}.csv"'
     return response
-
-
-def device_rows(
-    devices: Sequence[Device], *, facts: FleetFacts, viewer: User, now: datetime
-) -> list[DeviceRow]:
-    """What a list tells of these devices; a fixed number of queries."""
-    holders = holders_of(devices, viewer=viewer, now=now)
-    return [_row(device, facts, holders) for device in devices if device.profile_id in facts.profiles]
-
-
-def _row(device: Device, facts: FleetFacts, holders: Mapping[int, Sequence[Holder]]) -> DeviceRow:
-    coverage = facts.coverage[device.cluster_id]
-    profile = facts.profiles[device.profile_id]
-    state = told_state(device, facts.coverage)
-    reason: StrOrPromise = Device.Reason(device.reason).label if device.reason else ""
-    if not coverage.in_step:
-        reason = _("was %(state)s") % {"state": STATE_LABELS[device.state]}
-    return DeviceRow(
-        device=device,
-        profile=profile,
-        product=product_name(profile),
-        cluster=coverage.cluster,
-        coverage=coverage,
-        state=state,
-        state_label=STATE_LABELS[state],
-        reason=reason,
-        holders=[holder for holder in holders.get(device.pk, ()) if not holder.admin_access],
-    )
 
 
 # --- facets and chips -----------------------------------------------------------------------------

@@ -1,0 +1,20 @@
+"""REST of the inventory, under /api/v1/."""
+
+from django.urls import path
+
+from inventory import api
+
+urlpatterns = [
+    path("devices/", api.DeviceListView.as_view(), name="api-device-list"),
+    path("devices/<int:pk>/", api.DeviceDetailView.as_view(), name="api-device-detail"),
+    path("clusters/", api.ClusterListView.as_view(), name="api-cluster-list"),
+    path("clusters/<slug:name>/", api.ClusterDetailView.as_view(), name="api-cluster-detail"),
+    path("nodes/", api.NodeListView.as_view(), name="api-node-list"),
+    path("nodes/<slug:cluster>/<str:name>/", api.NodeDetailView.as_view(), name="api-node-detail"),
+    path("device-classes/", api.DeviceClassListView.as_view(), name="api-class-list"),
+    path(
+        "device-classes/<slug:cluster>/<str:name>/",
+        api.DeviceClassDetailView.as_view(),
+        name="api-class-detail",
+    ),
+]

@@ -1,0 +1,106 @@
+"""Devices and nodes as lists tell them to one reader, on pages and over REST alike."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Count
+from django.utils.translation import gettext as _
+from django_stubs_ext import StrOrPromise
+
+from inventory.browse import STATE_LABELS, UNKNOWN, FleetFacts, product_name, told_state
+from inventory.counted import CountedResource, counted_resources
+from inventory.coverage import Coverage
+from inventory.holders import Holder, holders_of
+from inventory.models import Cluster, Device, DeviceProfile, Node
+from portal.accounts.models import User
+
+
+@dataclass(frozen=True)
+class DeviceRow:
+    """One device as a list tells it to one reader."""
+
+    device: Device
+    profile: DeviceProfile
+    product: str
+    cluster: Cluster
+    coverage: Coverage
+    state: str
+    state_label: StrOrPromise
+    # Why it is unavailable, or, when its cluster is not in step, what it was by then.
+    reason: StrOrPromise
+    holders: Sequence[Holder]
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    node: Node
+    cluster: Cluster
+    coverage: Coverage
+    # Devices by (told) state.
+    devices: Mapping[str, int]
+    counted: Sequence[CountedResource]
+
+    @property
+    def total(self) -> int:
+        return sum(self.devices.values())
+
+
+def device_rows(
+    devices: Sequence[Device], *, facts: FleetFacts, viewer: User, now: datetime, watchers: bool = False
+) -> list[DeviceRow]:
+    """What a list tells of these devices; a fixed number of queries.
+
+    `watchers` counts claims with admin access, which look at a device without holding it, among its holders.
+    """
+    holders = {
+        device: [holder for holder in found if watchers or not holder.admin_access]
+        for device, found in holders_of(devices, viewer=viewer, now=now).items()
+    }
+    # A device that appeared after the facts were read waits for the next request.
+    known = (d for d in devices if d.profile_id in facts.profiles and d.cluster_id in facts.coverage)
+    return [_row(device, facts, holders) for device in known]
+
+
+def _row(device: Device, facts: FleetFacts, holders: Mapping[int, Sequence[Holder]]) -> DeviceRow:
+    coverage = facts.coverage[device.cluster_id]
+    profile = facts.profiles[device.profile_id]
+    state = told_state(device, facts.coverage)
+    reason: StrOrPromise = Device.Reason(device.reason).label if device.reason else ""
+    if not coverage.in_step:
+        reason = _("was %(state)s") % {"state": STATE_LABELS[device.state]}
+    return DeviceRow(
+        device=device,
+        profile=profile,
+        product=product_name(profile),
+        cluster=coverage.cluster,
+        coverage=coverage,
+        state=state,
+        state_label=STATE_LABELS[state],
+        reason=reason,
+        holders=holders.get(device.pk, ()),
+    )
+
+
+def node_rows(nodes: Sequence[Node], *, coverage: Mapping[int, Coverage]) -> list[NodeRow]:
+    """Nodes with their device counts and counted units; a fixed number of queries."""
+    counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    devices = Device.objects.filter(node_name__in=[node.name for node in nodes]).order_by()
+    for cluster, name, state, count in devices.values_list("cluster_id", "node_name", "state").annotate(
+        Count("pk")
+    ):
+        if (known := coverage.get(cluster)) is not None:
+            counts[cluster, name][state if known.in_step else UNKNOWN] += count
+    counted = counted_resources(nodes)
+    return [
+        NodeRow(
+            node=node,
+            cluster=coverage[node.cluster_id].cluster,
+            coverage=coverage[node.cluster_id],
+            devices=counts.get((node.cluster_id, node.name), Counter()),
+            counted=counted.get(node.pk, ()),
+        )
+        for node in nodes
+        if node.cluster_id in coverage
+    ]

@@ -1,0 +1,14 @@
+"""Pages of the inventory. The device page is composed of several rooms: see `portal.pages`."""
+
+from django.urls import path
+
+from inventory.views import clusters, devices, nodes
+
+urlpatterns = [
+    path("devices/", devices.device_list, name="device-list"),
+    path("devices/export.csv", devices.device_export, name="device-export"),
+    path("nodes/", nodes.node_list, name="node-list"),
+    path("nodes/<slug:cluster>/<str:name>/", nodes.node_detail, name="node-detail"),
+    path("clusters/", clusters.cluster_list, name="cluster-list"),
+    path("clusters/<slug:name>/", clusters.cluster_detail, name="cluster-detail"),
+]

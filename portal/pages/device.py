@@ -1,0 +1,209 @@
+"""The device page: what a device is, who holds it, who held it, and how to ask for one like it."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from claims.models import Allocation, Consumer, Request
+from inventory import describe
+from inventory.browse import STATE_LABELS, UNKNOWN, product_name
+from inventory.coverage import Coverage, coverage_of
+from inventory.holders import Holder, holders_of
+from inventory.models import ClassProfile, Device, DeviceClass, Node
+from portal import htmx
+from portal.access import may_read_everything, person
+from portal.accounts.models import Project, User
+
+PAST_SHOWN = 20
+PARTITIONS_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class HoldDetails:
+    """What only the project's members, administrators and auditors see of a hold."""
+
+    claim: str
+    consumers: Sequence[str]
+    request: Request | None
+
+
+@dataclass(frozen=True)
+class PastHolder:
+    """One ended interval of the ledger, as far as the reader may know it."""
+
+    project: Project | None
+    started_at: datetime
+    ended_at: datetime
+    # The piece was known by this name then.
+    device_name: str
+    # The name was the same, the hardware another (a mode change, a swapped card).
+    other_hardware: bool
+    details: HoldDetails | None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Another device cut from the same hardware, with its holders."""
+
+    device: Device
+    state: str
+    label: Any
+    holders: Sequence[Holder]
+    here: bool
+
+
+@require_safe
+def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
+    """Everything about one device that the reader may know."""
+    now, viewer = timezone.now(), person(request)
+    device = get_object_or_404(
+        Device.objects.select_related("cluster", "pool", "profile", "slice").defer(
+            "cluster__kubeconfig_encrypted"
+        ),
+        pk=pk,
+    )
+    coverage = coverage_of(device.cluster, device.cluster.streams.all(), now=now)
+    neighbours = _neighbours(device)
+    holders = holders_of([device, *neighbours.values()], viewer=viewer, now=now)
+    own = holders.get(device.pk, ())
+    held = {device.name for device in neighbours.values() if _holds(holders.get(device.pk, ()))}
+    partitioning = describe.partitioning(device, held=held) if neighbours else None
+    state = device.state if coverage.in_step else UNKNOWN
+    context = {
+        "device": device,
+        "profile": device.profile,
+        "product": product_name(device.profile),
+        "cluster": device.cluster,
+        "pool": device.pool,
+        "node": Node.objects.filter(cluster=device.cluster, name=device.node_name).first(),
+        "coverage": coverage,
+        "state": state,
+        "state_label": STATE_LABELS[state],
+        "stored_label": STATE_LABELS[device.state],
+        "reason": Device.Reason(device.reason).label if device.reason else "",
+        "holders": [holder for holder in own if not holder.admin_access],
+        "requests": _requests(device, own),
+        "watchers": [holder for holder in own if holder.admin_access],
+        "attributes": describe.attributes(device),
+        "capacities": describe.capacities(device, consumed=[holder.consumed for holder in own]),
+        "classes": _classes(device),
+        "partitions": _partitions(device, partitioning, neighbours, holders, coverage),
+        "partitioning": partitioning,
+        "past": _past(device, viewer=viewer),
+        "raw": describe.as_yaml(describe.published(device)),
+    }
+    return htmx.render(request, "pages/device.html", context)
+
+
+def _classes(device: Device) -> Sequence[DeviceClass]:
+    """Classes of its cluster that match the device, by name."""
+    matches = ClassProfile.objects.filter(
+        Q(device=None) | Q(device=device), profile=device.profile_id, device_class__cluster=device.cluster_id
+    )
+    return list(DeviceClass.objects.filter(pk__in=matches.values("device_class")).order_by("name"))
+
+
+# --- partitions -----------------------------------------------------------------------------------
+
+
+def _neighbours(device: Device) -> Mapping[str, Device]:
+    """Devices of the pool that draw on shared counters, if this one does; by name."""
+    if not describe.published(device).get("consumesCounters"):
+        return {}
+    others = Device.objects.filter(pool=device.pool_id).select_related("profile", "pool")
+    return {other.name: other for other in others.defer("profile__attributes", "identity").order_by("pk")}
+
+
+def _partitions(
+    device: Device,
+    partitioning: describe.Partitioning | None,
+    neighbours: Mapping[str, Device],
+    holders: Mapping[int, Sequence[Holder]],
+    coverage: Coverage,
+) -> Sequence[Partition]:
+    if partitioning is None:
+        return []
+
+    def told() -> Iterator[Partition]:
+        for name in partitioning.names[:PARTITIONS_SHOWN]:
+            if (other := neighbours.get(name)) is None:
+                continue
+            state = other.state if coverage.in_step else UNKNOWN
+            yield Partition(
+                device=other,
+                state=state,
+                label=STATE_LABELS[state],
+                holders=holders.get(other.pk, ()),
+                here=other.pk == device.pk,
+            )
+
+    return list(told())
+
+
+def _holds(holders: Sequence[Holder]) -> bool:
+    return any(not holder.admin_access for holder in holders)
+
+
+# --- the ledger's part ----------------------------------------------------------------------------
+
+
+def _requests(device: Device, holders: Sequence[Holder]) -> Mapping[str, Request]:
+    """Requests behind the present holds that the reader may see, by claim uid."""
+    visible = [holder.claim.uid for holder in holders if holder.claim]
+    if not visible:
+        return {}
+    open_ones = Allocation.objects.filter(
+        cluster=device.cluster_id, claim_uid__in=visible, ended_at=None, request__isnull=False
+    ).select_related("request__requester")
+    return {allocation.claim_uid: allocation.request for allocation in open_ones if allocation.request}
+
+
+def _past(device: Device, *, viewer: User) -> Sequence[PastHolder]:
+    """The latest ended intervals of this name or this piece of hardware, newest first."""
+    driver = device.pool.driver
+    by_name = Q(driver=driver, pool_name=device.pool.name, device_name=device.name)
+    by_piece = Q(driver=driver, hardware_id=device.hardware_id) if device.hardware_id else Q()
+    allocations = list(
+        Allocation.objects.filter(by_name | by_piece, cluster=device.cluster_id, ended_at__isnull=False)
+        .exclude(admin_access=True)
+        .select_related("project", "request__requester")
+        .order_by("-started_at", "-pk")[:PAST_SHOWN]
+    )
+    reads_all = may_read_everything(viewer)
+    detailed = set(Project.objects.detailed_to(viewer).values_list("pk", flat=True))
+    consumers: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for consumer in Consumer.objects.filter(
+        cluster=device.cluster_id, claim_uid__in={allocation.claim_uid for allocation in allocations}
+    ).order_by("joined_at"):
+        consumers[consumer.claim_uid, consumer.epoch].append(consumer.name)
+    past = []
+    for allocation in allocations:
+        if allocation.ended_at is None:
+            continue
+        details = None
+        if reads_all or allocation.project_id in detailed:
+            details = HoldDetails(
+                claim=f"{allocation.namespace}/{allocation.claim_name}",
+                consumers=consumers[allocation.claim_uid, allocation.epoch],
+                request=allocation.request,
+            )
+        known = device.hardware_id and allocation.hardware_id
+        past.append(
+            PastHolder(
+                project=allocation.project,
+                started_at=allocation.started_at,
+                ended_at=allocation.ended_at,
+                device_name=allocation.device_name,
+                other_hardware=bool(known and allocation.hardware_id != device.hardware_id),
+                details=details,
+            )
+        )
+    return past
