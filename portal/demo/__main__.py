@@ -14,6 +14,7 @@ from portal.demo import controllers
 from portal.demo.auth import Accounts
 from portal.demo.fleet import check_wish, plant
 from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
+from portal.demo.load import Churn, FleetSize, check_churn
 from portal.demo.namespaces import found_first, keep_namespaces
 from portal.demo.server import ApiServer
 from portal.demo.store import Store
@@ -23,12 +24,20 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m portal.demo", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
-    parser.add_argument("--data", type=Path, help="directory that keeps the objects; without it nothing is kept")
-    parser.add_argument("--fleet", type=check_wish, default="none", help="sample, none, or nodes=N,devices=M,pods=P")
+    parser.add_argument(
+        "--data", type=Path, help="directory that keeps the objects; without it nothing is kept"
+    )
+    parser.add_argument(
+        "--fleet", type=check_wish, default="none", help="sample, none, or nodes=N,devices=M,pods=P"
+    )
     parser.add_argument("--kubeconfig-out", type=Path, help="where to write the kubeconfig")
     parser.add_argument("--history", type=int, default=10_000, help="changes kept for watches, per resource")
     parser.add_argument("--bookmark-seconds", type=float, default=60.0)
     parser.add_argument("--no-controllers", action="store_true", help="only the API server")
+    parser.add_argument("--no-kubelet", action="store_true", help="Pods are placed, but none runs")
+    parser.add_argument(
+        "--churn", type=check_churn, default="", help="change a generated fleet: claims=200,pods=100 (a second)"
+    )
     return parser.parse_args()
 
 
@@ -40,13 +49,6 @@ def _write_kubeconfig(path: Path, accounts: Accounts, url: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(accounts.kubeconfig(url), file, indent=2)
     fresh.replace(path)
-
-
-async def _control(store: Store) -> None:
-    try:
-        await controllers.run(store)
-    except NotImplementedError:
-        print("no controllers yet", file=sys.stderr)  # noqa: T201 - a command's answer
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
@@ -74,7 +76,11 @@ async def _serve(arguments: argparse.Namespace) -> None:
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(keep_namespaces(store))]
             if not arguments.no_controllers:
-                background.append(tasks.create_task(_control(store)))
+                running = controllers.run(store, kubelet=not arguments.no_kubelet)
+                background.append(tasks.create_task(running))
+            if arguments.churn:
+                churn = Churn.parse(arguments.churn, store=store, size=FleetSize.parse(arguments.fleet))
+                background.append(tasks.create_task(churn.run()))
             print(f"listening on {url}", flush=True)  # noqa: T201 - the agreed sign that it is ready
             await stop.wait()
             for task in background:

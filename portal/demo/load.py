@@ -5,6 +5,7 @@ stopped``, so that the embedded kubelet does not spend the time on 5,000 leases 
 elsewhere.
 """
 
+import argparse
 import asyncio
 import itertools
 import random
@@ -196,6 +197,15 @@ def claim_status(machine: int, index: int, *, since: str, pod: tuple[str, str]) 
     }
 
 
+def check_churn(text: str) -> str:
+    """Return ``text`` if :meth:`Churn.parse` understands it: an argparse type."""
+    try:
+        Churn.parse(text, store=Store(), size=FleetSize(nodes=1))
+    except UnknownFleet as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 @dataclass
 class Churn:
     """Keeps a generated fleet moving at a steady rate, in the cluster's own process.
@@ -209,6 +219,20 @@ class Churn:
     claims: float = 200.0
     pods: float = 100.0
     written: int = field(default=0, init=False)
+
+    @classmethod
+    def parse(cls, text: str, *, store: Store, size: FleetSize) -> "Churn":
+        """From ``claims=200,pods=100``; raises UnknownFleet."""
+        rates: dict[str, float] = {}
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            name, _, value = part.partition("=")
+            try:
+                rates[name] = float(value)
+            except ValueError:
+                raise UnknownFleet(f"{part!r}: {name} is a number of changes a second") from None
+        if unknown := rates.keys() - {"claims", "pods"}:
+            raise UnknownFleet(f"{', '.join(sorted(unknown))}: churn is claims=N,pods=M (changes a second)")
+        return cls(store=store, size=size, claims=rates.get("claims", 0.0), pods=rates.get("pods", 0.0))
 
     async def run(self, *, seconds: float | None = None) -> None:
         """Write at the wanted rate until cancelled, or for so many seconds."""

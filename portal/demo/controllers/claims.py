@@ -6,7 +6,7 @@ of a Pod that is finished or gone leaves ``reservedFor``; when the last one leav
 in the same write; a generated claim whose Pod will not run (again) is deleted.
 """
 
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.store import Object
 from portal.dra.model import Pod, ResourceClaim, ResourceClaimTemplate
 

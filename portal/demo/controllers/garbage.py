@@ -3,7 +3,7 @@
 import asyncio
 from datetime import datetime
 
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.store import Store
 from portal.dra.model import ObjectMeta, OwnerReference
 

@@ -3,7 +3,7 @@ succeeded."""
 
 from typing import Any
 
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.store import Object
 from portal.dra.model import Pod
 

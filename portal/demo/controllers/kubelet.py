@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from portal.demo.fleet.build import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.store import Object
 from portal.dra.model import Node, Pod
 

@@ -7,7 +7,7 @@ old). Pods on nodes that are no more are removed.
 
 import asyncio
 
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.store import Object
 from portal.dra.model import Node, Pod
 

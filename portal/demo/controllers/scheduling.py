@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from portal.demo.errors import ApiError
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.store import Object
 from portal.dra.allocator import allocate
 from portal.dra.features import Features

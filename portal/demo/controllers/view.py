@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from portal.demo.errors import ApiError
-from portal.demo.history import Change, Key, Record
+from portal.demo.history import Change
+from portal.demo.records import Key, Record
 from portal.demo.store import Store
 from portal.dra.model import Base, ObjectMeta
 

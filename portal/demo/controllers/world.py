@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from portal.demo.errors import ApiError
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.resources import BY_KIND, STORED
 from portal.demo.store import Object, Store, timestamp
 from portal.dra.model import (

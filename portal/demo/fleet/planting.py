@@ -1,5 +1,6 @@
 """Putting a fleet into an empty store, by the words of the command line."""
 
+import argparse
 from typing import TYPE_CHECKING
 
 from .build import Object
@@ -24,9 +25,9 @@ def plant(store: "Store", wish: str) -> int:
         return 0
     if wish == "sample":
         machines, wishes = infrastructure(), workloads()
-        store.load(machines)
+        store.load(_missing(store, machines))
         # People's objects go the way of people's objects, so that defaults, quotas and checks apply.
-        for obj in wishes:
+        for obj in _missing(store, wishes):
             store.create(_plural(obj), obj)
         return len(machines) + len(wishes)
     from portal.demo.load import FleetSize, generate
@@ -35,12 +36,25 @@ def plant(store: "Store", wish: str) -> int:
 
 
 def check_wish(wish: str) -> str:
-    """Return ``wish`` if :func:`plant` understands it; raises UnknownFleet. For use as an argparse type."""
+    """Return ``wish`` if :func:`plant` understands it: an argparse type."""
     if wish not in ("none", "sample"):
         from portal.demo.load import FleetSize
 
-        FleetSize.parse(wish)
+        try:
+            FleetSize.parse(wish)
+        except UnknownFleet as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     return wish
+
+
+def _missing(store: "Store", objects: list[Object]) -> list[Object]:
+    """What an interrupted planting has not brought in yet."""
+
+    def is_missing(obj: Object) -> bool:
+        metadata = obj["metadata"]
+        return store.find(_plural(obj), metadata["name"], namespace=metadata.get("namespace", "")) is None
+
+    return [obj for obj in objects if is_missing(obj)]
 
 
 def _plural(obj: Object) -> str:
