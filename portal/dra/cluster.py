@@ -1,24 +1,35 @@
 """The same question for a whole cluster: which nodes would do, and how often."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from portal.dra.allocator import DEFAULT_STEPS, allocate
+from portal.dra.availability import unavailable
+from portal.dra.errors import ClaimError
 from portal.dra.fleet import Fleet
-from portal.dra.model import ResourceClaim, Toleration
-from portal.dra.outcomes import Failed, Reason
+from portal.dra.model import AllocationResult, Node, ResourceClaim, ResourceClaimStatus, Toleration
+from portal.dra.outcomes import Allocated, Failed, Outcome, Reason, Undecided, Unschedulable
+from portal.dra.signature import Signatures
 
 
 class Feasibility(msgspec.Struct, frozen=True):
-    """Nodes on which a Pod that asks only for these claims would be placed now, and why the others would not."""
+    """Where a Pod that asks only for these claims would be placed now, and why not on the other nodes.
+
+    `undecided` nodes are those whose search took too long; `error` means that no node can help.
+    """
 
     nodes: tuple[str, ...]
     rejected: dict[str, Reason]
+    undecided: tuple[str, ...] = ()
     error: Failed | None = None
 
 
 class Room(msgspec.Struct, frozen=True):
-    """How many more such claims fit now; `exact` is false where the count stopped at `limit`."""
+    """How many more such claims fit now, one after the other.
+
+    `exact` is false where counting stopped early: at the limit, or at a search that took too long.
+    """
 
     count: int
     exact: bool
@@ -26,15 +37,73 @@ class Room(msgspec.Struct, frozen=True):
     error: Failed | None = None
 
 
+def candidates(fleet: Fleet) -> Iterator[Node]:
+    """The nodes in the order given; if none are known, those that devices are local to, by name."""
+    if fleet.nodes:
+        yield from fleet.nodes.values()
+        return
+    for name in sorted({item.node_name for item in fleet.devices() if item.node_name is not None}):
+        yield fleet.node(name)
+
+
+def tried(
+    fleet: Fleet, claims: Sequence[ResourceClaim], nodes: Sequence[str], *, max_steps: int = DEFAULT_STEPS
+) -> Iterator[tuple[str, Outcome]]:
+    """The outcome on each of the nodes in turn; nodes that are alike to the claims are tried once.
+
+    An error of the claim is the last thing said. Of nodes that are alike, only the first one's allocation names
+    the devices; the others' outcome says that there is one.
+    """
+    signatures = Signatures(fleet, claims)
+    pinned = any(claim.status.allocation is not None for claim in claims)
+    known: dict[Hashable, Outcome] = {}
+    for node in nodes:
+        try:
+            signature = (node if pinned else None, signatures.of(node))
+        except ClaimError as error:
+            yield node, Failed(scope="claim", error=error.reason, object=error.at)
+            return
+        outcome = known.get(signature)
+        if outcome is None or isinstance(outcome, Failed):
+            outcome = known[signature] = allocate(fleet, node=node, claims=claims, max_steps=max_steps)
+        yield node, outcome
+        if isinstance(outcome, Failed) and outcome.scope == "claim":
+            return
+
+
 def feasible_nodes(
     fleet: Fleet,
     claims: Sequence[ResourceClaim],
     *,
     tolerations: Sequence[Toleration] = (),
-    node_selector: dict[str, str] | None = None,
+    node_selector: Mapping[str, str] | None = None,
+    max_steps: int = DEFAULT_STEPS,
 ) -> Feasibility:
-    """Nodes that are schedulable for such a Pod and on which all claims can be allocated."""
-    raise NotImplementedError
+    """Nodes that take new Pods and on which all claims can be allocated together."""
+    rejected: dict[str, Reason] = {}
+    open_nodes: list[str] = []
+    for node in candidates(fleet):
+        reason = unavailable(node, tolerations=tolerations, node_selector=node_selector)
+        if reason is None:
+            open_nodes.append(node.metadata.name)
+        else:
+            rejected[node.metadata.name] = reason
+    found: list[str] = []
+    undecided: list[str] = []
+    error: Failed | None = None
+    for node_name, outcome in tried(fleet, claims, open_nodes, max_steps=max_steps):
+        match outcome:
+            case Allocated():
+                found.append(node_name)
+            case Undecided():
+                undecided.append(node_name)
+            case Unschedulable():
+                rejected[node_name] = Reason(code="no-devices", params={"node": node_name})
+            case Failed(scope="node"):
+                rejected[node_name] = outcome.error
+            case Failed():
+                error = outcome
+    return Feasibility(nodes=tuple(found), rejected=rejected, undecided=tuple(undecided), error=error)
 
 
 def how_many_more(
@@ -42,8 +111,63 @@ def how_many_more(
     claim: ResourceClaim,
     *,
     tolerations: Sequence[Toleration] = (),
-    node_selector: dict[str, str] | None = None,
-    limit: int = 1000,
+    node_selector: Mapping[str, str] | None = None,
+    limit: int = 1_000_000,
+    max_steps: int = DEFAULT_STEPS,
 ) -> Room:
-    """How many further claims of this kind could be placed now, one after the other."""
-    raise NotImplementedError
+    """How many further claims like this one could be placed now, each on the first node that takes it."""
+    fresh = msgspec.structs.replace(claim, status=ResourceClaimStatus())
+    feasible = feasible_nodes(
+        fleet, (fresh,), tolerations=tolerations, node_selector=node_selector, max_steps=max_steps
+    )
+    if feasible.error is not None:
+        return Room(count=0, exact=True, per_node={}, error=feasible.error)
+    signatures = Signatures(fleet, (fresh,))
+    per_node: dict[str, int] = {}
+    exact = not feasible.undecided
+    known: dict[Hashable, int] = {}
+    plan = fleet
+    total = 0
+    for node in feasible.nodes:
+        signature = signatures.of(node)
+        local = all(seen.pool.local_to is not None for seen in fleet.seen_from(node))
+        count = known.get(signature) if local else None
+        if count is None:
+            after, count, decided = _fill(plan, fresh, node, limit - total, max_steps)
+            exact = exact and decided
+            if local:
+                known[signature] = count
+            else:
+                # Devices that several nodes can use are gone for the next node.
+                plan = after
+        count = min(count, limit - total)
+        if count:
+            per_node[node] = count
+        total += count
+        if total >= limit:
+            return Room(count=total, exact=False, per_node=per_node)
+    return Room(count=total, exact=exact, per_node=per_node)
+
+
+def _fill(
+    fleet: Fleet, claim: ResourceClaim, node: str, limit: int, max_steps: int
+) -> tuple[Fleet, int, bool]:
+    """Allocate the claim on the node again and again; the fleet afterwards, how often, and whether that is all.
+
+    An allocation that holds nothing (administrative access) could go on for ever: it counts once.
+    """
+    count = 0
+    while count < limit:
+        outcome = allocate(fleet, node=node, claims=(claim,), max_steps=max_steps)
+        if not isinstance(outcome, Allocated):
+            return fleet, count, isinstance(outcome, Unschedulable)
+        count += 1
+        (allocation,) = outcome.claims
+        if all(result.admin_access for result in allocation.devices.results):
+            return fleet, count, False
+        fleet = fleet.plus((_holding(claim, allocation),))
+    return fleet, count, False
+
+
+def _holding(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
+    return msgspec.structs.replace(claim, status=ResourceClaimStatus(allocation=allocation))

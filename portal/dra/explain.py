@@ -1,35 +1,132 @@
 """Why a claim does not fit: the funnel of each request and the nearest miss, as data."""
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
+from portal.dra.allocator import DEFAULT_STEPS, allocate
+from portal.dra.availability import unavailable
+from portal.dra.cluster import Feasibility, candidates, feasible_nodes
 from portal.dra.fleet import Fleet
-from portal.dra.model import ResourceClaim
-from portal.dra.outcomes import Outcome, Reason
+from portal.dra.funnel import Places, RequestFunnel, Stage, funnel
+from portal.dra.model import ResourceClaim, ResourceClaimStatus, Toleration
+from portal.dra.outcomes import Allocated, Reason
 
-
-class Stage(msgspec.Struct, frozen=True):
-    """One step of the funnel: how many devices and nodes are left after it."""
-
-    reason: Reason
-    devices: int
-    nodes: int
-
-
-class RequestFunnel(msgspec.Struct, frozen=True):
-    request: str
-    wanted: int | None
-    stages: tuple[Stage, ...]
+_MOST_HOLDERS = 100
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """`funnels` per request (or subrequest), `nearest` the closest miss, `held_by` claim per device that would match."""
+    """Whether and where a claim fits, and what stands in its way.
 
-    outcome: Outcome
+    `nearest` is None where the claim fits. `held_by` lists (device, claim) for devices that the claim could use if
+    nobody held them, at most a hundred.
+    """
+
+    feasible: Feasibility
     funnels: tuple[RequestFunnel, ...]
     nearest: Reason | None
     held_by: tuple[tuple[str, str], ...]
 
 
-def explain(fleet: Fleet, claim: ResourceClaim) -> Explanation:
-    """Explain the state of one claim against the fleet."""
-    raise NotImplementedError
+def explain(
+    fleet: Fleet,
+    claim: ResourceClaim,
+    *,
+    node: str | None = None,
+    tolerations: Sequence[Toleration] = (),
+    node_selector: Mapping[str, str] | None = None,
+    max_steps: int = DEFAULT_STEPS,
+) -> Explanation:
+    """Explain what would become of the claim if it were to be allocated now, on one node or on any."""
+    fresh = msgspec.structs.replace(claim, status=ResourceClaimStatus())
+    if node is not None:
+        fleet = fleet.only_node(node)
+    feasible = feasible_nodes(
+        fleet, (fresh,), tolerations=tolerations, node_selector=node_selector, max_steps=max_steps
+    )
+    if feasible.error is not None:
+        return Explanation(feasible=feasible, funnels=(), nearest=feasible.error.error, held_by=())
+    nodes = tuple(candidates(fleet))
+    closed = {}
+    for item in nodes:
+        reason = unavailable(item, tolerations=tolerations, node_selector=node_selector)
+        if reason is not None:
+            closed[item.metadata.name] = reason
+    places = Places(nodes, closed)
+    funnels = tuple(funnel(fleet, fresh, places))
+    nearest = None
+    if not feasible.nodes:
+        nearest = _nearest(
+            fleet, fresh, funnels, feasible, [n.metadata.name for n in nodes if n.metadata.name not in closed]
+        )
+    return Explanation(
+        feasible=feasible, funnels=funnels, nearest=nearest, held_by=_holders(fleet, fresh, places)
+    )
+
+
+def _nearest(
+    fleet: Fleet,
+    claim: ResourceClaim,
+    funnels: Sequence[RequestFunnel],
+    feasible: Feasibility,
+    open_nodes: Sequence[str],
+) -> Reason:
+    """The one thing that, changed, would help; the request that runs dry first, else the constraint in the way."""
+    if feasible.undecided:
+        return Reason(code="miss-undecided", params={"nodes": len(feasible.undecided)})
+    dry = _dry(claim, funnels)
+    if dry is not None:
+        return dry
+    broken = [
+        r
+        for r in feasible.rejected.values()
+        if r.code in ("invalid-pool", "incomplete-pool", "all-unconstrainable")
+    ]
+    if broken:
+        return broken[0]
+    devices = claim.spec.devices
+    for index, constraint in enumerate(devices.constraints):
+        rest = devices.constraints[:index] + devices.constraints[index + 1 :]
+        relaxed = msgspec.structs.replace(
+            claim,
+            spec=msgspec.structs.replace(
+                claim.spec, devices=msgspec.structs.replace(devices, constraints=rest)
+            ),
+        )
+        for name in _promising(funnels, open_nodes):
+            if isinstance(
+                allocate(fleet, node=name, claims=(relaxed,), max_steps=DEFAULT_STEPS // 100), Allocated
+            ):
+                attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+                return Reason(code="miss-constraint", params={"attribute": attribute, "node": name})
+    return Reason(code="miss-combination" if len(devices.requests) > 1 else "miss-unknown")
+
+
+def _dry(claim: ResourceClaim, funnels: Sequence[RequestFunnel]) -> Reason | None:
+    """The miss of the first request none of whose alternatives has devices left: of the one that came furthest."""
+    for request in claim.spec.devices.requests:
+        own = [item for item in funnels if item.request.partition("/")[0] == request.name]
+        if own and all(item.miss is not None for item in own):
+            return max(own, key=lambda item: sum(1 for stage in item.stages if stage.devices)).miss
+    return None
+
+
+def _promising(funnels: Sequence[RequestFunnel], open_nodes: Sequence[str]) -> list[str]:
+    """A few nodes that still have devices for some request, best first."""
+    wanted = {item.node_name for one in funnels for item in one.left}
+    return sorted(open_nodes, key=lambda name: name not in wanted)[:20]
+
+
+def _holders(fleet: Fleet, claim: ResourceClaim, places: Places) -> tuple[tuple[str, str], ...]:
+    """Who holds the devices that the claim could use if nobody held anything."""
+    found: dict[tuple[str, str], None] = {}
+    for one in funnel(fleet.with_claims(()), claim, places):
+        for item in one.left:
+            for holder in fleet.holdings.holders(item.id):
+                found["/".join(item.id), "/".join(filter(None, holder))] = None
+                if len(found) >= _MOST_HOLDERS:
+                    return tuple(found)
+    return tuple(found)
+
+
+__all__ = ["Explanation", "RequestFunnel", "Stage", "explain"]

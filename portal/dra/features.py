@@ -50,9 +50,10 @@ class UnknownFeature(ValueError):
 
 
 class Features(msgspec.Struct, frozen=True):
-    """The set of gates that are on; hashable, so that it can be part of a memo key."""
+    """The set of gates that are on, and the version whose ungated habits apply; hashable, for memo keys."""
 
     gates: frozenset[str] = frozenset()
+    version: tuple[int, int] = (1, 37)
 
     @classmethod
     def for_version(cls, version: str) -> "Features":
@@ -62,7 +63,7 @@ class Features(msgspec.Struct, frozen=True):
             minor = (int(parts[0]), int(parts[1].rstrip("+")))
         except (ValueError, IndexError):
             raise UnknownFeature(f"{version!r} is not a Kubernetes version like 1.36") from None
-        return cls(frozenset(gate for gate, since in _ON_SINCE.items() if minor >= since))
+        return cls(frozenset(gate for gate, since in _ON_SINCE.items() if minor >= since), minor)
 
     @classmethod
     def of(cls, gates: Iterable[str]) -> "Features":
@@ -87,7 +88,12 @@ class Features(msgspec.Struct, frozen=True):
 
     def with_gates(self, *on: str, off: Iterable[str] = ()) -> "Features":
         """A copy with some gates switched."""
-        return Features((self.gates | {_known(gate) for gate in on}) - {_known(gate) for gate in off})
+        gates = (self.gates | {_known(gate) for gate in on}) - {_known(gate) for gate in off}
+        return Features(gates, self.version)
+
+    def at_least(self, major: int, minor: int) -> bool:
+        """For the few habits of the scheduler that changed without a gate."""
+        return self.version >= (major, minor)
 
 
 def _known(gate: str) -> str:

@@ -1,13 +1,51 @@
 """One immutable picture of everything that an allocation looks at."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import msgspec
+
+from portal.dra import features as gates
 from portal.dra.features import Features
-from portal.dra.model import DeviceClass, DeviceTaintRule, Node, ResourceClaim, ResourceSlice
+from portal.dra.holdings import Holdings
+from portal.dra.matching import BadExpression, Matcher, Verdict
+from portal.dra.model import DeviceClass, DeviceTaintRule, Node, ObjectMeta, ResourceClaim, ResourceSlice
+from portal.dra.pools import NodePool, Pool, PoolDevice, Pools
+from portal.dra.taints import TaintRules
+
+
+class Match(msgspec.Struct, frozen=True):
+    """The verdict of an expression or class about one device."""
+
+    device: PoolDevice
+    verdict: Verdict
+
+
+class UnknownClassError(LookupError):
+    """There is no DeviceClass of this name."""
 
 
 class Fleet:
-    """Slices, classes, nodes, held devices and taint rules of one cluster at one moment."""
+    """Slices, classes, nodes, held devices and taint rules of one cluster at one moment; treat it as immutable.
+
+    It remembers what it found out (verdicts of expressions, views of nodes), so asking again is cheap.
+    """
+
+    def __init__(
+        self,
+        *,
+        pools: Pools,
+        classes: dict[str, DeviceClass],
+        nodes: dict[str, Node],
+        holdings: Holdings,
+        features: Features,
+    ) -> None:
+        self._pools = pools
+        self._matchers: dict[str, Matcher] = {}
+        self._views: dict[str, tuple[NodePool, ...]] = {}
+        self.classes = classes
+        self.nodes = nodes
+        self.holdings = holdings
+        self.features = features
 
     @classmethod
     def build(
@@ -20,5 +58,98 @@ class Fleet:
         taint_rules: Iterable[DeviceTaintRule] = (),
         features: Features,
     ) -> "Fleet":
-        """Claims that carry an allocation hold their devices."""
-        raise NotImplementedError
+        """Claims that carry an allocation hold their devices. Taint rules count only where their gates are on."""
+        ruled = features.enabled(gates.DEVICE_TAINTS) and features.enabled(gates.DEVICE_TAINT_RULES)
+        return cls(
+            pools=Pools(slices, TaintRules(taint_rules if ruled else ()), features),
+            classes={item.metadata.name: item for item in classes},
+            nodes={item.metadata.name: item for item in nodes},
+            holdings=Holdings(claims, features),
+            features=features,
+        )
+
+    def with_claims(self, claims: Iterable[ResourceClaim]) -> "Fleet":
+        """The same fleet with other claims holding devices; what is known about devices stays known."""
+        return self._with(Holdings(claims, self.features))
+
+    def plus(self, claims: Iterable[ResourceClaim]) -> "Fleet":
+        """The same fleet, in which these claims hold devices too."""
+        return self._with(Holdings(claims, self.features, before=self.holdings))
+
+    def only_node(self, name: str) -> "Fleet":
+        """The same fleet as seen from one node; devices elsewhere still count for pools and counters."""
+        other = self._with(self.holdings)
+        other.nodes = {name: self.node(name)}
+        return other
+
+    def _with(self, holdings: Holdings) -> "Fleet":
+        other = Fleet(
+            pools=self._pools,
+            classes=self.classes,
+            nodes=self.nodes,
+            holdings=holdings,
+            features=self.features,
+        )
+        other._matchers = self._matchers
+        other._views = self._views
+        return other
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """All pools in search order, whatever nodes they serve."""
+        return self._pools.all
+
+    def node(self, name: str) -> Node:
+        """The node; one that is not known has a name and nothing else."""
+        return self.nodes.get(name) or Node(metadata=ObjectMeta(name=name))
+
+    def seen_from(self, node: str) -> tuple[NodePool, ...]:
+        """The pools that the node can use, in search order; raises ClaimError for a senseless node selector."""
+        known = self._views.get(node)
+        if known is None:
+            known = self._views[node] = self._pools.seen_from(self.node(node))
+        return known
+
+    def devices(self, pool: Pool | None = None) -> Iterator[PoolDevice]:
+        """All devices, or those of one pool, in search order."""
+        for item in self.pools if pool is None else (pool,):
+            yield from self._pools.devices_of(item)
+
+    def matcher(self, expression: str) -> Matcher:
+        """The expression with its memory of verdicts."""
+        known = self._matchers.get(expression)
+        if known is None:
+            known = self._matchers[expression] = Matcher(expression, self.features)
+        return known
+
+    def match(self, expression: str) -> Iterator[Match] | BadExpression:
+        """The verdict of one expression about every device, or why it does not compile."""
+        matcher = self.matcher(expression)
+        return matcher.bad or (
+            Match(item, matcher.verdict(item.id[0], item.device)) for item in self.devices()
+        )
+
+    def match_class(self, name: str) -> Iterator[Match] | BadExpression:
+        """The verdict of a DeviceClass about every device: of its first selector that does not say yes.
+
+        Raises UnknownClassError.
+        """
+        found = self.classes.get(name)
+        if found is None:
+            raise UnknownClassError(name)
+        matchers = [
+            self.matcher(item.cel.expression) for item in found.spec.selectors if item.cel is not None
+        ]
+        for matcher in matchers:
+            if matcher.bad is not None:
+                return matcher.bad
+        return (Match(item, combined(matchers, item)) for item in self.devices())
+
+
+def combined(matchers: list[Matcher], item: PoolDevice) -> Verdict:
+    """The first verdict that is not a plain yes, else yes."""
+    for matcher in matchers:
+        verdict = matcher.verdict(item.id[0], item.device)
+        if not verdict.matches:
+            return verdict
+    return Verdict(matches=True)

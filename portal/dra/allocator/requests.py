@@ -1,0 +1,200 @@
+"""What each request of a claim asks for, checked and ready for the search."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from portal.dra import features as gates
+from portal.dra.allocator.capacity import Requested
+from portal.dra.allocator.constraints import Constraint, constraints_of
+from portal.dra.errors import ClaimError, NodeError
+from portal.dra.fleet import Fleet
+from portal.dra.matching import Matcher
+from portal.dra.model import (
+    DeviceClass,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    DeviceToleration,
+    ExactDeviceRequest,
+    Node,
+    ResourceClaim,
+)
+from portal.dra.pools import NodePool, PoolDevice
+
+MAX_RESULTS = 32
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """One selector with the object that it stands in, for error messages."""
+
+    matcher: Matcher
+    owner: str
+    index: int
+
+
+class Wish:
+    """One request, or one alternative of a request, that can be fulfilled by devices."""
+
+    def __init__(
+        self,
+        request: DeviceRequest,
+        ask: ExactDeviceRequest | DeviceSubRequest,
+        *,
+        device_class: DeviceClass,
+        clauses: Sequence[Clause],
+        node: Node,
+    ) -> None:
+        self.parent = request.name
+        self.name = f"{request.name}/{ask.name}" if isinstance(ask, DeviceSubRequest) else request.name
+        self.device_class = device_class
+        self.clauses = tuple(clauses)
+        self.admin = isinstance(ask, ExactDeviceRequest) and bool(ask.admin_access)
+        self.tolerations: tuple[DeviceToleration, ...] = ask.tolerations
+        self.capacity: Requested = dict(ask.capacity.requests) if ask.capacity is not None else {}
+        self.takes_all = ask.allocation_mode == "All"
+        self.count = ask.count or 1
+        self.all_devices: tuple[tuple[NodePool, PoolDevice], ...] = ()
+        self._node = node
+        self._selectable: dict[int, bool] = {}
+
+    def selects(self, item: PoolDevice) -> bool:
+        """Whether class and request admit the device on this node; raises ClaimError where CEL has no answer."""
+        known = self._selectable.get(id(item))
+        if known is None:
+            known = self._selectable[id(item)] = self._evaluate(item)
+        return known
+
+    def _evaluate(self, item: PoolDevice) -> bool:
+        driver = item.id[0]
+        for clause in self.clauses:
+            if clause.matcher.bad is not None:
+                raise ClaimError(
+                    "cel-compile-error",
+                    at=clause.owner,
+                    selector=clause.index,
+                    message=clause.matcher.bad.message,
+                )
+            verdict = clause.matcher.verdict(driver, item.device)
+            if verdict.error:
+                raise ClaimError(
+                    "cel-evaluation-error",
+                    at=clause.owner,
+                    selector=clause.index,
+                    device="/".join(item.id),
+                    message=verdict.error,
+                )
+            if not verdict.matches:
+                return False
+        return item.on(self._node)
+
+
+class Ask:
+    """One claim, ready for the search: its requests in order, each with its alternatives."""
+
+    def __init__(
+        self, claim: ResourceClaim, alternatives: Sequence[tuple[Wish, ...]], constraints: list[Constraint]
+    ) -> None:
+        self.claim = claim
+        self.alternatives = tuple(alternatives)
+        self.constraints = constraints
+
+
+def prepare(fleet: Fleet, claim: ResourceClaim, node: Node, pools: tuple[NodePool, ...]) -> Ask:
+    """Check a claim and look up what it refers to; raises ClaimError or NodeError, naming the request at fault."""
+    alternatives = []
+    least = 0
+    for request in claim.spec.devices.requests:
+        wishes = tuple(_wish(fleet, claim, request, ask, node, pools) for ask in _asks(fleet, claim, request))
+        alternatives.append(wishes)
+        least += min(wish.count for wish in wishes)
+    if least > MAX_RESULTS:
+        raise ClaimError("too-many-devices", at=label(claim), count=least, limit=MAX_RESULTS)
+    try:
+        constraints = constraints_of(claim, fleet.features)
+    except ClaimError as error:
+        error.at = label(claim)
+        raise
+    return Ask(claim, alternatives, constraints)
+
+
+def label(claim: ResourceClaim, request: str = "") -> str:
+    """How errors name a claim or one of its requests."""
+    name = "/".join(filter(None, claim.key))
+    return f"claim {name}, request {request}" if request else f"claim {name}"
+
+
+def _asks(
+    fleet: Fleet, claim: ResourceClaim, request: DeviceRequest
+) -> Iterator[ExactDeviceRequest | DeviceSubRequest]:
+    if request.first_available:
+        if not fleet.features.enabled(gates.PRIORITIZED_LIST):
+            raise ClaimError(
+                "gate-off",
+                at=label(claim, request.name),
+                field="firstAvailable",
+                gate=gates.PRIORITIZED_LIST,
+            )
+        yield from request.first_available
+    else:
+        yield request.exactly or ExactDeviceRequest()
+
+
+def _wish(
+    fleet: Fleet,
+    claim: ResourceClaim,
+    request: DeviceRequest,
+    ask: ExactDeviceRequest | DeviceSubRequest,
+    node: Node,
+    pools: tuple[NodePool, ...],
+) -> Wish:
+    at = label(claim, f"{request.name}/{ask.name}" if isinstance(ask, DeviceSubRequest) else request.name)
+    for index, selector in enumerate(ask.selectors):
+        if selector.cel is None:
+            raise ClaimError("unsupported-selector", at=at, selector=index)
+    if (
+        isinstance(ask, ExactDeviceRequest)
+        and ask.admin_access
+        and not fleet.features.enabled(gates.ADMIN_ACCESS)
+    ):
+        raise ClaimError("gate-off", at=at, field="adminAccess", gate=gates.ADMIN_ACCESS)
+    if not ask.device_class_name:
+        raise ClaimError("no-class-name", at=at)
+    device_class = fleet.classes.get(ask.device_class_name)
+    if device_class is None:
+        raise ClaimError("unknown-class", at=at, device_class=ask.device_class_name)
+    clauses = clauses_of(fleet, device_class, ask, at)
+    wish = Wish(request, ask, device_class=device_class, clauses=clauses, node=node)
+    if ask.allocation_mode not in ("", "ExactCount", "All"):
+        raise ClaimError("unsupported-mode", at=at, mode=ask.allocation_mode)
+    if wish.takes_all:
+        wish.all_devices = tuple(_all_devices(wish, pools, at))
+        wish.count = len(wish.all_devices)
+    return wish
+
+
+def clauses_of(
+    fleet: Fleet, device_class: DeviceClass, ask: ExactDeviceRequest | DeviceSubRequest, at: str
+) -> list[Clause]:
+    """All selectors that a device has to pass, those of the class first; raises ClaimError for other kinds."""
+    owner = f"class {device_class.metadata.name}"
+    return [*_clauses(fleet, owner, device_class.spec.selectors), *_clauses(fleet, at, ask.selectors)]
+
+
+def _clauses(fleet: Fleet, owner: str, selectors: Sequence[DeviceSelector]) -> Iterator[Clause]:
+    for index, selector in enumerate(selectors):
+        if selector.cel is None:
+            raise ClaimError("unsupported-selector", at=owner, selector=index)
+        yield Clause(matcher=fleet.matcher(selector.cel.expression), owner=owner, index=index)
+
+
+def _all_devices(wish: Wish, pools: tuple[NodePool, ...], at: str) -> Iterator[tuple[NodePool, PoolDevice]]:
+    """How much "all" is: known only when every pool of the node is complete and valid."""
+    for seen in pools:
+        if seen.pool.incomplete:
+            raise NodeError("incomplete-pool", at=at, pool="/".join(seen.pool.key))
+        if seen.pool.invalid is not None:
+            raise NodeError("invalid-pool", at=at, pool="/".join(seen.pool.key), why=str(seen.pool.invalid))
+        for item in seen.devices:
+            if wish.selects(item):
+                yield seen, item

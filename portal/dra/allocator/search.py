@@ -1,0 +1,219 @@
+"""Depth-first search for devices: claims, requests and alternatives in their order, devices in theirs.
+
+The first solution in that order is the answer, as kube-scheduler finds it. What is left out on the way cannot hold
+an earlier solution: within one request devices are chosen in ascending order (any other order of the same devices
+is the same choice), and a device whose twin has just failed in the same place is not tried.
+"""
+
+from collections.abc import Hashable, Iterator
+
+import msgspec
+
+from portal.dra.allocator.requests import MAX_RESULTS, Ask, Wish, label
+from portal.dra.allocator.state import State, Taken, constrain
+from portal.dra.errors import ClaimError, NodeError
+from portal.dra.pools import NodePool, PoolDevice
+
+
+class StepLimitError(Exception):
+    """The search took more steps than allowed."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the search stands: the next device of a request's chosen alternative (None while none is chosen)."""
+
+    claim: int
+    request: int = 0
+    wish: Wish | None = None
+    device: int = 0
+    cursor: int = 0
+
+
+class Search:
+    """One attempt to fulfil all claims on one node."""
+
+    def __init__(
+        self, asks: tuple[Ask, ...], pools: tuple[NodePool, ...], state: State, max_steps: int
+    ) -> None:
+        self._asks = asks
+        self._pools = pools
+        self._state = state
+        self._offsets: list[tuple[int, NodePool]] = []
+        total = 0
+        for seen in pools:
+            self._offsets.append((total, seen))
+            total += len(seen.devices)
+        self._twins = Twins(asks, state)
+        self._steps_left = max_steps
+        self.taken: list[list[Taken]] = [[] for _ in asks]
+        self.chosen: list[list[Wish]] = [[] for _ in asks]
+
+    def run(self) -> bool:
+        """Whether there is a solution; it is then in `taken` and `chosen`, claim by claim.
+
+        Raises ClaimError or NodeError where the search runs into a fault, StepLimitError when it takes too long.
+        """
+        stack: list[Iterator[Place]] = []
+        place: Place | None = Place(claim=0)
+        while True:
+            if place is not None:
+                choice = self._choices(place)
+                if choice is None:
+                    return True
+                stack.append(choice)
+            place = next(stack[-1], None)
+            if place is None:
+                stack.pop()
+                if not stack:
+                    return False
+
+    def _choices(self, place: Place) -> Iterator[Place] | None:
+        """Ways to go on from here; None when everything is fulfilled."""
+        if place.claim >= len(self._asks):
+            return None
+        ask = self._asks[place.claim]
+        if place.request >= len(ask.alternatives):
+            return iter((Place(claim=place.claim + 1),))
+        if place.wish is None:
+            return self._alternatives(place, ask)
+        if place.device >= place.wish.count:
+            return iter((Place(claim=place.claim, request=place.request + 1),))
+        if place.wish.takes_all:
+            return self._all(place, ask, place.wish)
+        return self._one(place, ask, place.wish)
+
+    def _alternatives(self, place: Place, ask: Ask) -> Iterator[Place]:
+        for wish in ask.alternatives[place.request]:
+            if wish.takes_all and not wish.all_devices:
+                continue
+            # Only with alternatives can the sum of devices grow beyond what was checked beforehand.
+            if len(self.taken[place.claim]) + wish.count > MAX_RESULTS:
+                continue
+            self.chosen[place.claim].append(wish)
+            yield Place(claim=place.claim, request=place.request, wish=wish)
+            self.chosen[place.claim].pop()
+
+    def _all(self, place: Place, ask: Ask, wish: Wish) -> Iterator[Place]:
+        """The next of the devices that are all needed: it can be had, or there is no solution this way."""
+        self._step()
+        seen, item = wish.all_devices[place.device]
+        if self._state.in_use(wish, item, place.claim):
+            return
+        taken = self._take(place, ask, wish, seen, item)
+        if taken is None:
+            return
+        self.taken[place.claim].append(taken)
+        yield Place(claim=place.claim, request=place.request, wish=wish, device=place.device + 1)
+        self.taken[place.claim].pop()
+        taken.undo()
+
+    def _one(self, place: Place, ask: Ask, wish: Wish) -> Iterator[Place]:
+        """Every device that can be the next one of a request, in search order."""
+        failed: set[Hashable] = set()
+        for offset, seen in self._offsets:
+            if seen.pool.incomplete or offset + len(seen.devices) < place.cursor:
+                continue
+            if seen.pool.invalid is not None:
+                raise NodeError("invalid-pool", pool="/".join(seen.pool.key), why=str(seen.pool.invalid))
+            for index in range(max(0, place.cursor - offset), len(seen.devices)):
+                item = seen.devices[index]
+                self._step()
+                if self._state.in_use(wish, item, place.claim) or not wish.selects(item):
+                    continue
+                twin = self._twins.signature(item)
+                if twin in failed:
+                    continue
+                taken = self._take(place, ask, wish, seen, item)
+                if taken is None:
+                    continue
+                self.taken[place.claim].append(taken)
+                yield Place(
+                    claim=place.claim,
+                    request=place.request,
+                    wish=wish,
+                    device=place.device + 1,
+                    cursor=offset + index,
+                )
+                self.taken[place.claim].pop()
+                taken.undo()
+                failed.add(twin)
+
+    def _take(self, place: Place, ask: Ask, wish: Wish, seen: NodePool, item: PoolDevice) -> Taken | None:
+        taken = self._state.take(wish, seen, item, place.claim)
+        if taken is None:
+            return None
+        release = constrain(ask.constraints, wish, item)
+        if release is None:
+            taken.undo()
+            if wish.takes_all:
+                # A claim that asks for all devices and constrains them contradicts itself here.
+                raise ClaimError(
+                    "all-unconstrainable", at=label(ask.claim, wish.name), device="/".join(item.id)
+                )
+            return None
+        give_back = taken.undo
+
+        def undo() -> None:
+            release()
+            give_back()
+
+        taken.undo = undo
+        return taken
+
+    def _step(self) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise StepLimitError
+
+
+class Twins:
+    """Devices that are the same to every request, constraint and ledger of this attempt, but for their name."""
+
+    def __init__(self, asks: tuple[Ask, ...], state: State) -> None:
+        self._state = state
+        self._matchers = {
+            id(clause.matcher): clause.matcher
+            for ask in asks
+            for wishes in ask.alternatives
+            for wish in wishes
+            for clause in wish.clauses
+            if clause.matcher.bad is None
+        }
+        self._constraints = [constraint for ask in asks for constraint in ask.constraints]
+        self._sizes = any(wish.capacity for ask in asks for wishes in ask.alternatives for wish in wishes)
+        self._fixed: dict[int, Hashable] = {}
+
+    def signature(self, item: PoolDevice) -> Hashable:
+        """Equal for devices that can stand for each other at this moment."""
+        fixed = self._fixed.get(id(item))
+        if fixed is None:
+            fixed = self._fixed[id(item)] = self._describe(item)
+        now: Hashable = self._state.tried_by(item)
+        if self._state.shareable(item):
+            now = (now, tuple(sorted(self._state.consumed(item).items())))
+        return fixed, now
+
+    def _describe(self, item: PoolDevice) -> Hashable:
+        driver, pool, _ = item.id
+        device = item.device
+        shared = self._state.shareable(item)
+        return (
+            driver,
+            pool,
+            tuple(matcher.key(driver, device) for matcher in self._matchers.values()),
+            tuple(constraint.values(driver, device) for constraint in self._constraints),
+            tuple((taint.key, taint.value, taint.effect) for taint in item.taints),
+            tuple(
+                (
+                    consumption.counter_set,
+                    tuple(
+                        sorted((name, str(counter.value)) for name, counter in consumption.counters.items())
+                    ),
+                    consumption.compatibility_groups,
+                )
+                for consumption in device.consumes_counters
+            ),
+            shared,
+            tuple(sorted(device.capacity.items(), key=lambda pair: pair[0])) if shared or self._sizes else (),
+            (item.node_name, item.source.spec.per_device_node_selection and device.node_selector),
+        )

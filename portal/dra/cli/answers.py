@@ -1,0 +1,129 @@
+"""One question, one answer: allocate named claims in an inventory, as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from portal.dra.allocator import DEFAULT_STEPS, allocate
+from portal.dra.availability import unavailable
+from portal.dra.cli.loading import Inventory, UnreadableError, features_of
+from portal.dra.cluster import candidates, tried
+from portal.dra.features import Features, UnknownFeature
+from portal.dra.fleet import Fleet
+from portal.dra.model import ResourceClaim, encode
+from portal.dra.outcomes import Allocated, Failed, Outcome, Reason, Undecided, Unschedulable
+
+Answer = dict[str, Any]
+
+EXIT_STATUS = {"allocated": 0, "unschedulable": 3, "error": 2, "undecided": 4}
+_MOST_REASONS = 20
+
+
+class Scenario(msgspec.Struct):
+    """One line of `--batch`. `node` is a name, or a Node that then is one of the objects."""
+
+    claims: list[str]
+    objects: list[Any] = []
+    node: str | dict[str, Any] | None = None
+    features: list[str] | None = None
+    kubernetes: str | None = None
+
+
+def answer_line(line: bytes | str) -> Answer:
+    """The answer to one scenario; whatever is wrong with it becomes an error answer."""
+    try:
+        scenario = msgspec.json.decode(line, type=Scenario)
+        inventory = Inventory()
+        inventory.add_all(scenario.objects, "objects")
+        node = scenario.node
+        if isinstance(node, dict):
+            before = len(inventory.nodes)
+            inventory.add_all({"apiVersion": "v1", "kind": "Node", **node}, "node")
+            if len(inventory.nodes) == before:
+                raise UnreadableError(
+                    inventory.complaints[-1] if inventory.complaints else "node: not a Node"
+                )
+            node = inventory.nodes[-1].metadata.name
+        features = features_of(kubernetes=scenario.kubernetes, gates=scenario.features)
+        return answer(inventory, names=scenario.claims, node=node, features=features)
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+        UnreadableError,
+        UnknownFeature,
+    ) as error:
+        return input_error(str(error))
+
+
+def input_error(message: str, complaints: Sequence[str] = ()) -> Answer:
+    """What stands for an answer where the question could not be understood."""
+    return _with_complaints({"outcome": "error", "scope": "input", "error": message}, complaints)
+
+
+def answer(inventory: Inventory, *, names: Sequence[str], node: str | None, features: Features) -> Answer:
+    """Allocate the named claims, in this order, on the node, or else on the first node that fits."""
+    try:
+        claims = [inventory.claim(name) for name in names]
+    except UnreadableError as error:
+        return input_error(str(error), inventory.complaints)
+    outcome = first_fit(inventory.fleet(features), claims, node)
+    return _with_complaints(_form(outcome, names), inventory.complaints)
+
+
+def first_fit(fleet: Fleet, claims: Sequence[ResourceClaim], node: str | None) -> Outcome:
+    """The outcome on the given node; without one, the first success, or why no available node will do."""
+    if node is not None:
+        return allocate(fleet, node=node, claims=claims)
+    reasons: list[Reason] = []
+    names: list[str] = []
+    for known in candidates(fleet):
+        reason = unavailable(known)
+        if reason is None:
+            names.append(known.metadata.name)
+        else:
+            reasons.append(reason)
+    last: Outcome = Unschedulable((Reason(code="no-nodes"),))
+    undecided = False
+    for name, outcome in tried(fleet, claims, names):
+        if isinstance(outcome, Allocated) or (isinstance(outcome, Failed) and outcome.scope == "claim"):
+            return outcome
+        undecided = undecided or isinstance(outcome, Undecided)
+        last = outcome
+        match outcome:
+            case Failed():
+                reasons.append(outcome.error)
+            case Unschedulable():
+                reasons.append(Reason(code="no-devices", params={"node": name}))
+    if undecided:
+        return Undecided(steps=DEFAULT_STEPS)
+    if len(names) == 1 and len(reasons) == 1:
+        return last
+    total = Reason(code="no-node", params={"nodes": len(names)}) if names else Reason(code="no-nodes")
+    return Unschedulable((total, *reasons[:_MOST_REASONS]))
+
+
+def _form(outcome: Outcome, names: Sequence[str]) -> Answer:
+    match outcome:
+        case Allocated():
+            claims = [
+                {"name": name, "allocation": encode(allocation)}
+                for name, allocation in zip(names, outcome.claims, strict=True)
+            ]
+            return {"outcome": "allocated", "node": outcome.node, "claims": claims}
+        case Unschedulable():
+            return {"outcome": "unschedulable", "reasons": [str(reason) for reason in outcome.reasons]}
+        case Undecided():
+            return {"outcome": "undecided", "steps": outcome.steps}
+        case Failed():
+            return {
+                "outcome": "error",
+                "scope": outcome.scope,
+                "error": str(outcome.error),
+                "code": outcome.error.code,
+            }
+
+
+def _with_complaints(result: Answer, complaints: Sequence[str]) -> Answer:
+    return {**result, "malformed": list(complaints)} if complaints else result

@@ -1,0 +1,237 @@
+"""Pools of devices as one node sees them.
+
+A pool is all ResourceSlices with the same driver and pool name. Only its highest generation counts; it is
+incomplete while fewer slices exist than announced, and invalid when its slices contradict each other.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from portal.dra import features as gates
+from portal.dra import nodeselector
+from portal.dra.errors import ClaimError
+from portal.dra.features import Features
+from portal.dra.holdings import DeviceId
+from portal.dra.model import CounterSet, Device, DeviceTaint, Node, NodeSelector, ResourceSlice
+from portal.dra.outcomes import Reason
+from portal.dra.taints import TaintRules
+
+
+class PoolDevice:
+    """One device of a pool, with the slice that published it and all its taints."""
+
+    __slots__ = ("device", "id", "source", "taints")
+
+    def __init__(self, device: Device, source: ResourceSlice, taints: tuple[DeviceTaint, ...]) -> None:
+        self.id: DeviceId = (source.spec.driver, source.spec.pool.name, device.name)
+        self.device = device
+        self.source = source
+        self.taints = taints
+
+    @property
+    def node_name(self) -> str | None:
+        """The one node that has it, whether the slice or the device says so."""
+        spec = self.source.spec
+        return (self.device.node_name if spec.per_device_node_selection else spec.node_name) or None
+
+    @property
+    def node_selector(self) -> NodeSelector | None:
+        spec = self.source.spec
+        return self.device.node_selector if spec.per_device_node_selection else spec.node_selector
+
+    def reaches(self, node: Node) -> bool:
+        """Whether the node can use the device."""
+        return _targets(self.source, node) and self.on(node)
+
+    def on(self, node: Node) -> bool:
+        """Whether the device itself can be used on the node, where its slice leaves that to the device."""
+        device = self.device
+        return not self.source.spec.per_device_node_selection or _admits(
+            device.node_name, device.all_nodes, device.node_selector, node
+        )
+
+
+class Pool:
+    """All slices of the highest generation of a pool; immutable once built."""
+
+    def __init__(
+        self, driver: str, name: str, slices: list[ResourceSlice], dropped: int, features: Features
+    ) -> None:
+        self.driver = driver
+        self.name = name
+        self.slices = tuple(sorted(slices, key=lambda item: item.metadata.name))
+        self.features = features
+        published = len(slices) + dropped
+        expected = self.slices[0].spec.pool.resource_slice_count if slices else 0
+        self.incomplete = bool(dropped) or published != expected
+        self.counters: dict[str, CounterSet] = {}
+        self.invalid: Reason | None = None
+        self.binds = features.enabled(gates.DEVICE_BINDING_CONDITIONS) and any(
+            device.binding_conditions for item in self.slices for device in item.spec.devices
+        )
+        if not self.incomplete:
+            self.invalid = self._fault()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.driver, self.name
+
+    @property
+    def local_to(self) -> str | None:
+        """The name of the node that alone has the whole pool, if there is one."""
+        names = {item.spec.node_name for item in self.slices}
+        return names.pop() or None if len(names) == 1 else None
+
+    def _fault(self) -> Reason | None:
+        """What makes the pool invalid, if anything; fills `counters` on the way."""
+        seen: set[str] = set()
+        for device in chain.from_iterable(item.spec.devices for item in self.slices):
+            if device.name in seen:
+                return Reason(code="duplicate-device", params={"device": device.name})
+            seen.add(device.name)
+        if not self.features.enabled(gates.PARTITIONABLE_DEVICES):
+            return None
+        for counters in chain.from_iterable(item.spec.shared_counters for item in self.slices):
+            if counters.name in self.counters:
+                return Reason(code="duplicate-counter-set", params={"counter_set": counters.name})
+            self.counters[counters.name] = counters
+        for device in chain.from_iterable(item.spec.devices for item in self.slices):
+            for consumption in device.consumes_counters:
+                known = self.counters.get(consumption.counter_set)
+                if known is None:
+                    params = {"device": device.name, "counter_set": consumption.counter_set}
+                    return Reason(code="missing-counter-set", params=params)
+                for counter in consumption.counters:
+                    if counter not in known.counters:
+                        params = {
+                            "device": device.name,
+                            "counter_set": consumption.counter_set,
+                            "counter": counter,
+                        }
+                        return Reason(code="missing-counter", params=params)
+        return None
+
+
+class NodePool(msgspec.Struct, frozen=True):
+    """A pool as one node sees it: the devices of the slices that target the node, in their order."""
+
+    pool: Pool
+    devices: tuple[PoolDevice, ...]
+
+
+class Pools:
+    """All pools of a cluster, and the view that each node has of them."""
+
+    def __init__(self, slices: Iterable[ResourceSlice], rules: TaintRules, features: Features) -> None:
+        self._features = features
+        self._rules = rules
+        self._devices: dict[int, tuple[PoolDevice, ...]] = {}
+        self.all = tuple(_ordered(_newest(slices, features)))
+        self._local: dict[str, list[Pool]] = defaultdict(list)
+        self._shared: list[Pool] = []
+        for pool in self.all:
+            if (name := pool.local_to) is not None:
+                self._local[name].append(pool)
+            else:
+                self._shared.append(pool)
+
+    def devices_of(self, pool: Pool) -> Iterator[PoolDevice]:
+        """Every device of the pool, whatever nodes can use it."""
+        for item in pool.slices:
+            yield from self._of_slice(item)
+
+    def seen_from(self, node: Node) -> tuple[NodePool, ...]:
+        """Pools in the order in which they are searched: by driver and name, those that bind conditions last.
+
+        Raises ClaimError for a node selector that makes no sense.
+        """
+        local = self._local.get(node.metadata.name, [])
+        candidates: Iterable[Pool] = local
+        if self._shared:
+            candidates = _ordered([*local, *self._shared])
+        views = (self._view(pool, node) for pool in candidates)
+        return tuple(found for found in views if found is not None)
+
+    def _view(self, pool: Pool, node: Node) -> NodePool | None:
+        devices: list[PoolDevice] = []
+        targets = False
+        for item in pool.slices:
+            if _targets(item, node):
+                targets = True
+                devices.extend(self._of_slice(item))
+        return NodePool(pool=pool, devices=tuple(devices)) if targets else None
+
+    def _of_slice(self, item: ResourceSlice) -> tuple[PoolDevice, ...]:
+        key = id(item)
+        known = self._devices.get(key)
+        if known is None:
+            known = self._devices[key] = tuple(self._settle(item))
+        return known
+
+    def _settle(self, item: ResourceSlice) -> Iterator[PoolDevice]:
+        spec = item.spec
+        tainting = self._features.enabled(gates.DEVICE_TAINTS)
+        for device in spec.devices:
+            taints = device.taints if tainting else ()
+            if tainting and self._rules:
+                taints += self._rules.for_device(spec.driver, spec.pool.name, device.name)
+            yield PoolDevice(device, item, taints)
+
+
+def _ordered(pools: Iterable[Pool]) -> list[Pool]:
+    return sorted(pools, key=lambda pool: (pool.binds, pool.driver, pool.name))
+
+
+def _newest(slices: Iterable[ResourceSlice], features: Features) -> Iterator[Pool]:
+    """Group slices into pools, keeping only each pool's highest generation."""
+    groups: dict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
+    for item in slices:
+        groups[item.spec.driver, item.spec.pool.name].append(item)
+    for (driver, name), members in groups.items():
+        newest = max(item.spec.pool.generation for item in members)
+        current = [item for item in members if item.spec.pool.generation == newest]
+        usable = [item for item in current if _understood(item, features)]
+        if usable:
+            yield Pool(driver, name, usable, len(current) - len(usable), features)
+
+
+def _understood(item: ResourceSlice, features: Features) -> bool:
+    """Slices that lean on a gate which is off are left out, which leaves their pool incomplete."""
+    spec = item.spec
+    if not features.enabled(gates.PARTITIONABLE_DEVICES) and (
+        spec.per_device_node_selection
+        or spec.shared_counters
+        or any(device.consumes_counters for device in spec.devices)
+    ):
+        return False
+    return features.enabled(gates.COMPATIBILITY_GROUPS) or not any(
+        consumption.compatibility_groups
+        for device in spec.devices
+        for consumption in device.consumes_counters
+    )
+
+
+def _targets(item: ResourceSlice, node: Node) -> bool:
+    """Whether the slice has something for the node."""
+    spec = item.spec
+    if spec.per_device_node_selection:
+        return any(
+            _admits(device.node_name, device.all_nodes, device.node_selector, node) for device in spec.devices
+        )
+    try:
+        return _admits(spec.node_name, spec.all_nodes, spec.node_selector, node)
+    except nodeselector.UnusableSelector as error:
+        raise ClaimError(
+            "bad-node-selector", at=f"ResourceSlice {item.metadata.name}", message=str(error)
+        ) from None
+
+
+def _admits(node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None, node: Node) -> bool:
+    if node_name:
+        return node_name == node.metadata.name
+    if all_nodes:
+        return True
+    return selector is not None and nodeselector.matches(selector, node)

@@ -1,0 +1,109 @@
+"""What makes two nodes the same to a set of claims, so that only one of them has to be tried.
+
+Names do not count; what a node's free devices are to the claims' expressions and constraints, does.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from portal.dra import features as gates
+from portal.dra.allocator.constraints import lookup
+from portal.dra.allocator.state import State
+from portal.dra.fleet import Fleet
+from portal.dra.matching import Matcher
+from portal.dra.model import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from portal.dra.pools import NodePool, PoolDevice
+
+
+class Signatures:
+    """Signatures of the nodes of a fleet for an ordered list of claims; equal ones have equal chances."""
+
+    def __init__(self, fleet: Fleet, claims: Sequence[ResourceClaim]) -> None:
+        self._fleet = fleet
+        self._state = State(fleet)
+        asks = [ask for claim in claims for ask in _asks(claim)]
+        self._keep_held = any(
+            ask.allocation_mode == "All" or (isinstance(ask, ExactDeviceRequest) and ask.admin_access)
+            for ask in asks
+        )
+        self._matchers = list(_matchers(fleet, asks))
+        self._attributes = sorted(
+            {
+                item.match_attribute or item.distinct_attribute or ""
+                for claim in claims
+                for item in claim.spec.devices.constraints
+            }
+        )
+        self._sharing = fleet.features.enabled(gates.CONSUMABLE_CAPACITY)
+        self._sizes = any(ask.capacity for ask in asks)
+        self._known: dict[int, Hashable] = {}
+
+    def of(self, node: str) -> Hashable:
+        """Raises ClaimError where the pools of the node cannot be told."""
+        return tuple(self._pool(seen, node) for seen in self._fleet.seen_from(node))
+
+    def _pool(self, seen: NodePool, node: str) -> Hashable:
+        pool = seen.pool
+        if pool.local_to is None:
+            known = self._fleet.node(node)
+            here = tuple(index for index, item in enumerate(seen.devices) if item.on(known))
+            return (pool.key, tuple(id(item) for item in seen.devices), here)
+        held = self._fleet.holdings.at_all
+        devices = tuple(
+            (None if not held(item.id) else self._state.shareable(item), self._kind(item))
+            for item in seen.devices
+            if self._keep_held or not held(item.id) or self._state.shareable(item)
+        )
+        counters: Hashable = ()
+        if pool.counters:
+            left = self._state.counters(pool)
+            counters = left.snapshot()
+        return pool.driver, pool.incomplete, pool.invalid is None, devices, counters
+
+    def _kind(self, item: PoolDevice) -> Hashable:
+        known = self._known.get(id(item))
+        if known is None:
+            known = self._known[id(item)] = self._describe(item)
+        return known
+
+    def _describe(self, item: PoolDevice) -> Hashable:
+        driver, device = item.id[0], item.device
+        shared = self._state.shareable(item)
+        return (
+            tuple(matcher.key(driver, device) for matcher in self._matchers),
+            tuple(lookup(driver, device, attribute) for attribute in self._attributes),
+            item.taints,
+            tuple(
+                (
+                    consumption.counter_set,
+                    tuple((name, counter.value) for name, counter in consumption.counters.items()),
+                    consumption.compatibility_groups,
+                )
+                for consumption in device.consumes_counters
+            ),
+            tuple(sorted(device.capacity.items(), key=lambda pair: pair[0])) if shared or self._sizes else (),
+            tuple(sorted(self._fleet.holdings.consumed(item.id).items())) if shared else (),
+            shared,
+        )
+
+
+def _asks(claim: ResourceClaim) -> list[ExactDeviceRequest | DeviceSubRequest]:
+    asks: list[ExactDeviceRequest | DeviceSubRequest] = []
+    for request in claim.spec.devices.requests:
+        if request.first_available:
+            asks.extend(request.first_available)
+        elif request.exactly is not None:
+            asks.append(request.exactly)
+    return asks
+
+
+def _matchers(fleet: Fleet, asks: Sequence[ExactDeviceRequest | DeviceSubRequest]) -> dict[Matcher, None]:
+    found: dict[Matcher, None] = {}
+    for ask in asks:
+        device_class = fleet.classes.get(ask.device_class_name)
+        selectors = [*(device_class.spec.selectors if device_class is not None else ()), *ask.selectors]
+        for selector in selectors:
+            if selector.cel is not None:
+                matcher = fleet.matcher(selector.cel.expression)
+                if matcher.bad is None:
+                    found[matcher] = None
+    return found
