@@ -181,7 +181,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["portal.rest_defaults.BoundedJSONParser"],
     "EXCEPTION_HANDLER": "portal.api.handle_exception",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "portal.accounts.schema.Schema",
 }
 KNOX_TOKEN_MODEL = "accounts.ApiToken"  # noqa: S105 - the name of a model, not a secret
 # The prefix lets secret scanners recognise a token that leaked.
@@ -191,6 +191,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
 }
 
 # --- security --------------------------------------------------------------------------------

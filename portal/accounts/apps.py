@@ -4,3 +4,7 @@ from django.apps import AppConfig
 class AccountsConfig(AppConfig):
     name = "portal.accounts"
     label = "accounts"
+
+    def ready(self) -> None:
+        # Extensions of the OpenAPI document register themselves by being imported.
+        import portal.accounts.schema  # noqa: F401

@@ -82,7 +82,11 @@ class AuditFilter(forms.Form):
     actor = forms.CharField(label=_("Who"), max_length=150, required=False)
     action = forms.ChoiceField(label=_("What"), required=False)
     project = forms.ModelChoiceField(
-        label=_("Project"), queryset=Project.objects.order_by("name"), required=False, to_field_name="slug"
+        label=_("Project"),
+        queryset=Project.objects.order_by("name"),
+        required=False,
+        to_field_name="slug",
+        empty_label=_("any"),
     )
     since = forms.DateField(
         label=_("From"), required=False, widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")

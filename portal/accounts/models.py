@@ -158,6 +158,10 @@ class AuditEntry(models.Model):
         """Before and after side by side: [{"name", "before", "after"}], None where there is no value."""
         before, after = self.before or {}, self.after or {}
         return [
-            {"name": name, "before": before.get(name), "after": after.get(name)}
+            {"name": name, "before": _shown(before.get(name)), "after": _shown(after.get(name))}
             for name in {**before, **after}
         ]
+
+
+def _shown(value: Any) -> Any:
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else value

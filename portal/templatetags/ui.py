@@ -336,20 +336,23 @@ def _control_class(field: BoundField) -> str:
     if isinstance(widget, CheckboxInput):
         return "form-check-input"
     if isinstance(widget, RadioSelect):
-        return "form-selectgroup-input"
+        # Radios and checkbox lists give their class to the group too; the style sheet knows them by the fieldset.
+        return ""
     return "form-select" if isinstance(widget, Select) else "form-control"
 
 
 @register.inclusion_tag("components/field.html")
 def form_field(
     field: BoundField,
+    label: str = "",
     help_text: str = "",
     css: str = "",
     no_help: bool = False,  # noqa: FBT001, FBT002 - a template tag's flag
 ) -> dict[str, Any]:
     """A form field with label, control, help and its errors, joined for screen readers.
 
-    `css` adds classes to the wrapper; `no_help` leaves the field's own help out.
+    `label` and `help_text` replace the field's own; `no_help` leaves its help out; `css` adds classes to the
+    wrapper.
     """
     widget = field.field.widget
     attrs: dict[str, Any] = {"class": f"{widget.attrs.get('class', '')} {_control_class(field)}".strip()}
@@ -364,6 +367,7 @@ def form_field(
         attrs["aria-describedby"] = " ".join(described)
     return {
         "field": field,
+        "label": label or field.label,
         "control": field.as_widget(attrs=attrs),
         "help": helped,
         "css": css,
