@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from portal.pages import api_docs, home, projects, search
+from portal.pages import api_docs, device, home, projects, search
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("devices/<int:pk>/", device.device_detail, name="device-detail"),
     path("search/", search.search, name="search"),
     path("projects/", projects.project_list, name="project-list"),
     path("projects/new/", projects.project_create, name="project-create"),
