@@ -146,19 +146,19 @@ class DeviceSearch:
     @property
     def total(self) -> int:
         """How many devices match."""
-        return sum(cell.count for cell in self._cells)
+        return sum(cell.count for cell in self.cells)
 
     @property
     def states(self) -> Counter[str]:
         """How many of the matching devices are in which (told) state."""
         counts: Counter[str] = Counter()
-        for cell in self._cells:
+        for cell in self.cells:
             counts[cell.state] += cell.count
         return counts
 
     def rows(self) -> QuerySet[Device]:
         """All matching devices, unordered: for exports and the REST API."""
-        return self._narrowed(self._cells)
+        return self._narrowed(self.cells)
 
     def page(self, *, offset: int, limit: int) -> list[Device]:
         """`limit` matching devices from `offset` on, in the wanted order, with profile and pool."""
@@ -251,7 +251,8 @@ class DeviceSearch:
         return cells
 
     @cached_property
-    def _cells(self) -> list[Cell]:
+    def cells(self) -> list[Cell]:
+        """How many devices match, by kind, cluster and state."""
         return [cell for cell in self._table if not self._failing(cell)]
 
     def _failing(self, cell: Cell) -> list[str]:
@@ -273,9 +274,9 @@ class DeviceSearch:
         ones between; so whatever the order, a few short queries answer it.
         """
         key = _SORT_KEYS.get(self.wanted.sort)
-        groups = [self._cells]
+        groups = [self.cells]
         if key is not None:
-            ordered = sorted(self._cells, key=key, reverse=self.wanted.descending)
+            ordered = sorted(self.cells, key=key, reverse=self.wanted.descending)
             groups = [list(cells) for _key, cells in groupby(ordered, key=key)]
         runs, skipped = [], 0
         for cells in groups:
@@ -322,7 +323,7 @@ class DeviceSearch:
     def _class_counts(self) -> Counter[str]:
         others = self._without("class")
         counts: Counter[str] = Counter()
-        for cell in others._cells:
+        for cell in others.cells:
             for name in cell.classes:
                 counts[name] += cell.count
         single = ClassProfile.objects.filter(device__in=others.rows()).order_by()

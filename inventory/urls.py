@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory.views import clusters, devices, nodes
+from inventory.views import classes, clusters, devices, nodes
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
@@ -11,4 +11,6 @@ urlpatterns = [
     path("nodes/<slug:cluster>/<str:name>/", nodes.node_detail, name="node-detail"),
     path("clusters/", clusters.cluster_list, name="cluster-list"),
     path("clusters/<slug:name>/", clusters.cluster_detail, name="cluster-detail"),
+    path("classes/", classes.class_list, name="class-list"),
+    path("classes/<slug:cluster>/<str:name>/", classes.class_detail, name="class-detail"),
 ]
