@@ -16,6 +16,7 @@ from portal.demo.fleet import check_wish, plant
 from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
 from portal.demo.load import Churn, FleetSize, check_churn
 from portal.demo.namespaces import found_first, keep_namespaces
+from portal.demo.quota import keep_quotas
 from portal.demo.server import ApiServer
 from portal.demo.store import Store
 
@@ -36,7 +37,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-controllers", action="store_true", help="only the API server")
     parser.add_argument("--no-kubelet", action="store_true", help="Pods are placed, but none runs")
     parser.add_argument(
-        "--churn", type=check_churn, default="", help="change a generated fleet: claims=200,pods=100 (a second)"
+        "--churn",
+        type=check_churn,
+        default="",
+        help="changes a second of a generated fleet: claims=200,pods=100",
     )
     return parser.parse_args()
 
@@ -74,7 +78,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
             plant(store, arguments.fleet)
             journal.set_setting("fleet", arguments.fleet)
         async with asyncio.TaskGroup() as tasks:
-            background = [tasks.create_task(keep_namespaces(store))]
+            background = [tasks.create_task(keep_namespaces(store)), tasks.create_task(keep_quotas(store))]
             if not arguments.no_controllers:
                 running = controllers.run(store, kubelet=not arguments.no_kubelet)
                 background.append(tasks.create_task(running))

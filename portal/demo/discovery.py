@@ -76,7 +76,12 @@ def resources(group_name: str, version_name: str) -> dict[str, Any] | None:
     if not entries:
         return None
     group_version = f"{group_name}/{version_name}" if group_name else version_name
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": entries}
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": entries,
+    }
 
 
 def _entries(served: Iterable[Resource]) -> Iterable[dict[str, Any]]:

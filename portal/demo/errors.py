@@ -44,6 +44,7 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.details = dict(details or {})
+        self._tells_details = details is not None  # clients tell {} from nothing
         self.continue_token = continue_token
 
     @property
@@ -61,7 +62,7 @@ class ApiError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if self.details:
+        if self._tells_details or self.details:
             status["details"] = self.details
         status["code"] = self.status_code
         return status
@@ -89,7 +90,10 @@ def no_such_path() -> ApiError:
 
 def already_exists(group: str, plural: str, name: str) -> ApiError:
     return ApiError(
-        409, "AlreadyExists", f'{qualified(group, plural)} "{name}" already exists', _about(group, plural, name)
+        409,
+        "AlreadyExists",
+        f'{qualified(group, plural)} "{name}" already exists',
+        _about(group, plural, name),
     )
 
 

@@ -1,4 +1,4 @@
-"""Faults on purpose, for tests of clients: refusals, delays and watches that break in the middle of a line."""
+"""Faults on purpose, for tests of clients: refusals, delays, watches that break in the middle of a line."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -14,7 +14,8 @@ class Faults:
     """What goes wrong next. Each entry is used up by one request (or one watch write).
 
     ``answers``: status codes that the next requests get (429 comes with Retry-After).
-    ``delay_seconds``: how long every request waits. ``cut_watches``: how many watch writes are cut in mid-line.
+    ``delay_seconds``: how long every request waits. ``cut_watches``: how many watch writes
+    are cut in mid-line.
     ``path_prefix`` limits faults to requests whose path starts so.
     """
 
@@ -28,7 +29,9 @@ class Faults:
         """Replace all settings; 400 for one that is not known or of another type."""
         fresh = Faults()
         for name, value in wanted.items():
-            if name not in self.__dataclass_fields__ or not isinstance(value, type(getattr(fresh, name)) | int):
+            if name not in self.__dataclass_fields__ or not isinstance(
+                value, type(getattr(fresh, name)) | int
+            ):
                 raise errors.bad_request(f"unknown fault or wrong type: {name}")
             setattr(fresh, name, value)
         self.__dict__.update(fresh.__dict__)
@@ -43,7 +46,9 @@ class Faults:
             code = self.answers.pop(0)
             if code == 429:
                 raise errors.too_many_requests(self.retry_after_seconds)
-            raise errors.ApiError(code, "InternalError" if code == 500 else "ServiceUnavailable", "fault on purpose")
+            raise errors.ApiError(
+                code, "InternalError" if code == 500 else "ServiceUnavailable", "fault on purpose"
+            )
 
     async def write(self, response: web.StreamResponse, lines: bytes) -> None:
         """Write to a watch, or break it off within the last line."""

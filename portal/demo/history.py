@@ -2,31 +2,15 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from portal.demo import errors
+from portal.demo.records import Key, Record
+
+__all__ = ["Change", "ChangeType", "History", "Key", "Record"]
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One stored object: its JSON without ``kind`` and ``apiVersion``, and what selectors compare."""
-
-    namespace: str
-    name: str
-    uid: str
-    revision: int
-    raw: bytes
-    labels: Mapping[str, str]
-    fields: Mapping[str, str]
-
-    @property
-    def key(self) -> Key:
-        return self.namespace, self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,10 @@ class Journal(Protocol):
         """All kept objects: resource, namespace, name, JSON."""
 
     def write(
-        self, revision: int, puts: Iterable[tuple[str, str, str, bytes]], deletes: Iterable[tuple[str, str, str]]
+        self,
+        revision: int,
+        puts: Iterable[tuple[str, str, str, bytes]],
+        deletes: Iterable[tuple[str, str, str]],
     ) -> None:
         """Keep one step of changes wholly or not at all."""
 
@@ -53,7 +56,10 @@ class NoJournal:
         return iter(())
 
     def write(
-        self, revision: int, puts: Iterable[tuple[str, str, str, bytes]], deletes: Iterable[tuple[str, str, str]]
+        self,
+        revision: int,
+        puts: Iterable[tuple[str, str, str, bytes]],
+        deletes: Iterable[tuple[str, str, str]],
     ) -> None:
         """Nothing is kept."""
 
@@ -90,13 +96,18 @@ class SqliteJournal:
         yield from self._db.execute("select resource, namespace, name, raw from object")
 
     def write(
-        self, revision: int, puts: Iterable[tuple[str, str, str, bytes]], deletes: Iterable[tuple[str, str, str]]
+        self,
+        revision: int,
+        puts: Iterable[tuple[str, str, str, bytes]],
+        deletes: Iterable[tuple[str, str, str]],
     ) -> None:
         database = self._db
         database.execute("begin")
         try:
             database.executemany("insert or replace into object values (?, ?, ?, ?)", puts)
-            database.executemany("delete from object where resource = ? and namespace = ? and name = ?", deletes)
+            database.executemany(
+                "delete from object where resource = ? and namespace = ? and name = ?", deletes
+            )
             self.set_setting("revision", str(revision))
             database.execute("commit")
         except BaseException:

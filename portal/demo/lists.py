@@ -3,19 +3,23 @@
 import base64
 import json
 
+import msgspec
+
 from portal.demo import errors
-from portal.demo.history import Key
+from portal.demo.records import Key
 from portal.demo.requests import Query
 from portal.demo.resources import Resource
 from portal.demo.selectors import Selector
 from portal.demo.store import Store
 from portal.demo.table import Page
+from portal.demo.views import item
 
 _TOO_OLD = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new "
+    "list without the continue parameter, or use the continue token in this response to retrieve the "
+    "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+    "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+    "up in the list."
 )
 _LATEST = -1
 
@@ -30,12 +34,11 @@ def decode_token(token: str) -> tuple[int, Key]:
     """The revision and first key of a continue token; 400 when it is not one of ours."""
     try:
         content = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        if content["v"] != "meta.k8s.io/v1":
-            raise ValueError(content["v"])
         namespace, name = content["start"].split("/")
-        return int(content["rv"]), (namespace, name)
+        revision = int(content["rv"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise errors.bad_request("continue key is not valid: encoded continue token is not valid") from None
+    return revision, (namespace, name)
 
 
 def read_page(store: Store, resource: Resource, selector: Selector, query: Query) -> Page:
@@ -89,12 +92,13 @@ def _forbidden_match(why: str) -> errors.Cause:
     return errors.Cause("resourceVersionMatch", "FieldValueForbidden", f"Forbidden: {why}")
 
 
-def as_json(resource: Resource, page: Page, items: list[bytes]) -> bytes:
+def as_json(resource: Resource, page: Page) -> bytes:
     """The list object; items carry no ``kind`` and ``apiVersion``, as on the real server."""
     metadata: dict[str, object] = {"resourceVersion": str(page.revision)}
     if page.next_key is not None:
         metadata["continue"] = encode_token(page.revision, page.next_key)
         if page.remaining:
             metadata["remainingItemCount"] = page.remaining
-    head = f'{{"kind":"{resource.kind}List","apiVersion":"{resource.api_version}","metadata":'
-    return b"".join([head.encode(), json.dumps(metadata).encode(), b',"items":[', b",".join(items), b"]}\n"])
+    head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
+    items = b",".join(item(resource, record) for record in page.records)
+    return b"".join([msgspec.json.encode(head)[:-1], b',"items":[', items, b"]}\n"])

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from portal.demo import errors
+from portal.demo.following import changes
 from portal.demo.resources import STORED
-from portal.demo.store import Object, Store
+from portal.demo.store import Store
 
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-controller-manager"
@@ -30,22 +30,14 @@ async def keep_namespaces(store: Store, *, retry_seconds: float = 0.2) -> None:
 
 
 async def _follow(store: Store, emptying: set[str]) -> None:
-    since: int | None = None
-    while True:
-        try:
-            async for event in store.watch("namespaces", since=since):
-                since = event.revision
-                name = event.object["metadata"]["name"]
-                if event.type == "DELETED":
-                    continue
-                if event.object["metadata"].get("deletionTimestamp"):
-                    emptying.add(name)
-                else:
-                    give_service_account(store, name)
-        except errors.ApiError as error:
-            if error.status_code != 410:
-                raise
-            since = None
+    async for event in changes(store, "namespaces"):
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED":
+            continue
+        if event.object["metadata"].get("deletionTimestamp"):
+            emptying.add(name)
+        else:
+            give_service_account(store, name)
 
 
 def give_service_account(store: Store, name: str) -> None:
@@ -68,10 +60,12 @@ def empty(store: Store, name: str) -> bool:
             continue
         for obj in store.list(resource.plural, namespace=name):
             if not obj["metadata"].get("deletionTimestamp"):
-                store.delete(resource.plural, obj["metadata"]["name"], namespace=name, propagation="Background")
+                store.delete(
+                    resource.plural, obj["metadata"]["name"], namespace=name, propagation="Background"
+                )
         left = left or bool(store.list(resource.plural, namespace=name))
     if left:
         return False
     namespace["spec"]["finalizers"] = []
-    store.finalize(namespace, manager=_MANAGER)
+    store.update("namespaces", namespace, subresource="finalize", manager=_MANAGER)
     return True

@@ -79,5 +79,6 @@ class Query:
         if not text:
             return None
         if not text.isdecimal():
-            raise errors.bad_request(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
+            why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+            raise errors.bad_request(f'resourceVersion: Invalid value: "{text}": {why}')
         return int(text)

@@ -7,7 +7,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 READ_VERBS = ("get", "list", "watch")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Resource:
     """One resource type.
 
@@ -74,7 +74,9 @@ EVENTS = Resource("", "v1", "events", "Event", namespaced=True, short_names=("ev
 RESOURCE_QUOTAS = Resource(
     "", "v1", "resourcequotas", "ResourceQuota", namespaced=True, status=True, short_names=("quota",)
 )
-SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",))
+SERVICE_ACCOUNTS = Resource(
+    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",)
+)
 JOBS = Resource(
     "batch", "v1", "jobs", "Job", namespaced=True, status=True, generation=True,
     fields={"status.successful": ("status", "succeeded")},

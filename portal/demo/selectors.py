@@ -149,7 +149,7 @@ def _parse_fields(resource: Resource, text: str) -> tuple[tuple[str, str, bool],
         known = name == "metadata.name" or (name == "metadata.namespace" and resource.namespaced)
         if not known and name not in resource.fields:
             raise errors.bad_request(
-                f"Unable to find \"{resource.api_version}, Resource={resource.plural}\" that match label "
+                f'Unable to find "{resource.api_version}, Resource={resource.plural}" that match label '
                 f'selector "", field selector "{text}": field label not supported: {name}'
             )
         terms.append((name, value.strip(), operator != "!="))

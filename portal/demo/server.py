@@ -1,6 +1,7 @@
 """The API server over HTTP: authentication, authorisation, and one method for each verb."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -10,13 +11,25 @@ from aiohttp import web
 from portal.demo import auth, discovery, errors, lists, selectors
 from portal.demo.auth import Accounts, User
 from portal.demo.faults import Faults
+from portal.demo.patches import PatchKind
 from portal.demo.requests import Query, Target, target
+from portal.demo.schema import FieldReport
 from portal.demo.store import Store
-from portal.demo.views import item, single
+from portal.demo.views import single
 from portal.demo.watching import Watch
 
+_READABLE = (
+    "application/json",
+    "application/yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/octet-stream",  # what aiohttp reads from a request that names no type
+)
+_COMPRESSED_FROM = 128 * 1024  # as the real server
 _BODY_LIMIT = 3 * 1024 * 1024
-_PATCHES = {
+_PATCHES: dict[str, PatchKind] = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
@@ -68,7 +81,12 @@ class ApiServer:
         query = Query(request.query)
         verb = _verb(request.method, where, query)
         auth.demand(
-            user, verb, where.resource, namespace=where.namespace, name=where.name, subresource=where.subresource
+            user,
+            verb,
+            where.resource,
+            namespace=where.namespace,
+            name=where.name,
+            subresource=where.subresource,
         )
         _check_served(where, verb)
         if verb == "watch":
@@ -77,7 +95,9 @@ class ApiServer:
             return await self._list(request, where, query)
         if verb == "get":
             resource = where.resource
-            record = self.store.record(resource.view_of or resource.plural, where.name, namespace=where.namespace)
+            record = self.store.record(
+                resource.view_of or resource.plural, where.name, namespace=where.namespace
+            )
             return _json(single(resource, record))
         handler = {
             "create": self._create, "update": self._update, "patch": self._patch, "delete": self._delete,
@@ -102,20 +122,31 @@ class ApiServer:
         return _json(json.dumps(document).encode())
 
     async def _list(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        selector = _selector(where, query)
-        page = lists.read_page(self.store, where.resource, selector, query)
-        items = [item(where.resource, record) for record in page.records]
-        return _json(lists.as_json(where.resource, page, items))
+        page = lists.read_page(self.store, where.resource, _selector(where, query), query)
+        body = lists.as_json(where.resource, page)
+        if len(body) > _COMPRESSED_FROM and "gzip" in request.headers.get("Accept-Encoding", ""):
+            # In a thread: compressing megabytes must not hold up the watches.
+            packed = await asyncio.to_thread(gzip.compress, body, 1)
+            response = _json(packed)
+            response.headers["Content-Encoding"] = "gzip"
+            return response
+        return _json(body)
 
     async def _watch(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         watch = Watch(
-            self.store, where.resource, _selector(where, query), query, bookmark_seconds=self._bookmark_seconds
+            self.store,
+            where.resource,
+            _selector(where, query),
+            query,
+            bookmark_seconds=self._bookmark_seconds,
         )
-        response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+        )
         response.enable_chunked_encoding()
         await response.prepare(request)
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a handler always runs in a task
+        assert task is not None
         self._watches.add(task)
         try:
             await watch.stream(response, self.faults)
@@ -128,37 +159,71 @@ class ApiServer:
         return response
 
     async def _create(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        body = await _object(request, where)
+        body = await _object(request)
         manager = _manager(request, query)
         if where.subresource == "binding":
             node = (body.get("target") or {}).get("name", "")
-            self.store.bind(where.name, node, namespace=where.namespace, manager=manager, dry_run=query.dry_run())
+            self.store.bind(
+                where.name, node, namespace=where.namespace, manager=manager, dry_run=query.dry_run()
+            )
             success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-            return _json(json.dumps(success).encode(), status=201)
+            return _json(msgspec.json.encode(success), status=201)
+        report = _report(query)
         created = self.store.create(
-            where.resource.plural, body, namespace=where.namespace, manager=manager, dry_run=query.dry_run()
+            where.resource.plural,
+            body,
+            namespace=where.namespace,
+            manager=manager,
+            dry_run=query.dry_run(),
+            report=report,
         )
-        return _json(msgspec.json.encode(created), status=201)
+        return _written(created, report, status=201)
 
     async def _update(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        body = await _object(request, where)
-        change = self.store.update_status if where.subresource == "status" else self.store.update
-        updated = change(
-            where.resource.plural, body, namespace=where.namespace, manager=_manager(request, query),
+        body = await _object(request)
+        named = (body.get("metadata") or {}).get("name") or ""
+        if named != where.name:
+            raise errors.bad_request(
+                f"the name of the object ({named}) does not match the name on the URL ({where.name})"
+                if named
+                else "name must be provided"
+            )
+        report = _report(query)
+        updated = self.store.update(
+            where.resource.plural,
+            body,
+            namespace=where.namespace,
+            subresource=where.subresource,
+            manager=_manager(request, query),
             dry_run=query.dry_run(),
-        )  # fmt: skip
-        return _json(msgspec.json.encode(updated))
+            report=report,
+        )
+        return _written(updated, report)
 
     async def _patch(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         kind = _PATCHES.get(request.content_type)
         if kind is None:
             raise errors.unsupported_media_type(tuple(_PATCHES))
+        if kind == "apply" and not query.text("fieldManager"):
+            cause = errors.Cause(
+                "fieldManager", "FieldValueRequired", "Required value: is required for apply patch"
+            )
+            raise errors.invalid("meta.k8s.io", "PatchOptions", "", [cause])
+        report = _report(query)
+        existed = self.store.exists(where.resource.plural, where.name, namespace=where.namespace)
         patched = self.store.patch(
-            where.resource.plural, where.name, await _body(request), namespace=where.namespace, kind=kind,
-            subresource=where.subresource, manager=_manager(request, query), force=query.flag("force"),
+            where.resource.plural,
+            where.name,
+            await _body(request),
+            namespace=where.namespace,
+            kind=kind,
+            subresource=where.subresource,
+            manager=_manager(request, query),
+            force=query.flag("force"),
             dry_run=query.dry_run(),
-        )  # fmt: skip
-        return _json(msgspec.json.encode(patched))
+            report=report,
+        )
+        return _written(patched, report, status=200 if existed else 201)
 
     async def _delete(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         options = await _delete_options(request, query)
@@ -174,17 +239,22 @@ class ApiServer:
             return _json(json.dumps(success).encode())
         return _json(msgspec.json.encode(deletion.object))
 
-    async def _delete_collection(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
+    async def _delete_collection(
+        self, request: web.Request, where: Target, query: Query
+    ) -> web.StreamResponse:
         options = await _delete_options(request, query)
         page = lists.read_page(self.store, where.resource, _selector(where, query), query)
         for record in page.records:
             self.store.delete(where.resource.plural, record.name, namespace=record.namespace, **options)
-        return _json(lists.as_json(where.resource, page, [item(where.resource, record) for record in page.records]))
+        return _json(lists.as_json(where.resource, page))
 
 
 def _selector(where: Target, query: Query) -> selectors.Selector:
     return selectors.parse(
-        where.resource, namespace=where.namespace, labels=query.text("labelSelector"), fields=query.text("fieldSelector")
+        where.resource,
+        namespace=where.namespace,
+        labels=query.text("labelSelector"),
+        fields=query.text("fieldSelector"),
     )
 
 
@@ -213,26 +283,30 @@ def _check_served(where: Target, verb: str) -> None:
         allowed["finalize"] = ("update",)
     if where.subresource not in allowed:
         raise errors.no_such_path()
-    needs_name = verb in ("update", "patch") or bool(where.subresource)
-    if verb not in allowed[where.subresource] or needs_name != bool(where.name) and verb in ("create", "update", "patch"):
+    misplaced = verb in ("update", "patch") and not where.name
+    misplaced = misplaced or (verb == "create" and bool(where.name) != bool(where.subresource))
+    misplaced = misplaced or (verb == "create" and resource.namespaced and not where.namespace)
+    if misplaced or verb not in allowed[where.subresource]:
         raise errors.method_not_allowed()
 
 
 def _document(path: str) -> dict[str, Any] | None:
-    if path == "/version":
-        return discovery.version()
-    if path == "/api":
-        return discovery.core_versions()
-    if path == "/apis":
-        return discovery.groups()
-    parts = path.strip("/").split("/")
-    if parts[0] == "api" and len(parts) == 2:
-        return discovery.resources("", parts[1])
-    if parts[0] == "apis" and len(parts) == 2:
-        return discovery.group(parts[1])
-    if parts[0] == "apis" and len(parts) == 3:
-        return discovery.resources(parts[1], parts[2])
-    return None
+    """A discovery document, or None when there is none at this path."""
+    document: dict[str, Any] | None = None
+    match path.strip("/").split("/"):
+        case ["version"]:
+            document = discovery.version()
+        case ["api"]:
+            document = discovery.core_versions()
+        case ["apis"]:
+            document = discovery.groups()
+        case ["api", version]:
+            document = discovery.resources("", version)
+        case ["apis", group]:
+            document = discovery.group(group)
+        case ["apis", group, version]:
+            document = discovery.resources(group, version)
+    return document
 
 
 def _review(body: Any, user: User) -> dict[str, Any]:
@@ -251,15 +325,49 @@ def _manager(request: web.Request, query: Query) -> str:
     return query.text("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
 
 
+def _report(query: Query) -> FieldReport:
+    """How unknown fields are taken: ``Warn`` is the default."""
+    level = query.text("fieldValidation") or "Warn"
+    if level not in ("Ignore", "Warn", "Strict"):
+        text = f'Unsupported value: "{level}": supported values: "", "Ignore", "Strict", "Warn"'
+        cause = errors.Cause("fieldValidation", "FieldValueNotSupported", text)
+        raise errors.invalid("meta.k8s.io", "CreateOptions", "", [cause])
+    return FieldReport(strict=level == "Strict", silent=level == "Ignore")
+
+
+def _written(obj: dict[str, Any], report: FieldReport, *, status: int = 200) -> web.Response:
+    response = _json(msgspec.json.encode(obj), status=status)
+    if not report.silent:
+        for path in report.unknown:
+            response.headers.add("Warning", f'299 - "unknown field \\"{path}\\""')
+    return response
+
+
 async def _body(request: web.Request) -> Any:
+    if request.content_type not in _READABLE:
+        raise errors.unsupported_media_type(_READABLE[:1])
     raw = await request.read()
+    if request.content_type.endswith("yaml"):
+        return _yaml(raw)
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
 
 
-async def _object(request: web.Request, where: Target) -> dict[str, Any]:
+def _yaml(raw: bytes) -> Any:
+    """YAML as clients send it in apply patches; JSON is YAML, and is tried first because it is faster."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return msgspec.yaml.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise errors.bad_request(f"error decoding YAML: {error}") from None
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
     body = await _body(request)
     if not isinstance(body, dict):
         raise errors.bad_request("couldn't get version/kind; json parse error: an object is expected")
@@ -283,7 +391,10 @@ async def _delete_options(request: web.Request, query: Query) -> dict[str, Any]:
 
 def _json(body: bytes, *, status: int = 200) -> web.Response:
     return web.Response(
-        body=body, status=status, content_type="application/json", headers={"Cache-Control": "no-cache, private"}
+        body=body,
+        status=status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-cache, private"},
     )
 
 

@@ -1,7 +1,7 @@
 """The heart of the embedded cluster: objects, their versions, and what the API server does on each write.
 
-Controllers in the same process call the methods of :class:`Store` with plain dicts (``apiVersion`` and
-``kind`` included) and get plain dicts back, always copies. Every method runs to its end without awaiting, so a
+Controllers in the same process call the methods of :class:`Store` with plain dicts and get plain dicts back
+(with ``apiVersion`` and ``kind``), always copies. Every method runs to its end without awaiting, so a
 read followed by a write in one step of the event loop is atomic; across ``await`` use ``resourceVersion`` and
 expect :class:`ApiError` 409. Resources are named by their plural: ``"pods"``, ``"resourceclaims"``.
 
@@ -10,24 +10,27 @@ deletion. It does *not* collect garbage: dependents of a deleted owner are the g
 (``foregroundDeletion`` and ``orphan`` finalizers are set here and removed there).
 """
 
-import secrets
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from portal.demo import admission, errors, managed_fields, patches, rules
-from portal.demo.history import Change, ChangeType, Key, Record
+from portal.demo import defaults, errors, patches, writing
+from portal.demo.history import Change, ChangeType
 from portal.demo.journal import Journal, NoJournal
+from portal.demo.records import Key, Object, Record, as_object, copy_of, new_record, read_record
 from portal.demo.resources import BY_KIND, STORED, Resource
-from portal.demo.selectors import Selector, field_values, parse
+from portal.demo.schema import FieldReport
+from portal.demo.selectors import Selector, parse
 from portal.demo.table import Page, Table, seen_through
+from portal.demo.writing import Deletion, Write, timestamp
+from portal.dra.features import Features
 
+__all__ = ["DEFAULT_MANAGER", "Deletion", "Object", "Store", "WatchEvent", "timestamp"]
+
+SERVED_VERSION = "1.36"
 DEFAULT_MANAGER = "claimdesk-embedded-cluster"
-Object = dict[str, Any]
 # ``Store.list`` hides the builtin inside the class, hence the names.
 Objects = list[Object]
 Changes = dict[str, list[Change]]
@@ -42,19 +45,6 @@ class WatchEvent:
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """What a delete left: the object is ``gone``, or still there with a ``deletionTimestamp``."""
-
-    object: Object
-    gone: bool
-
-
-def timestamp(moment: datetime) -> str:
-    """A ``metav1.Time``: seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 class Store:
     """All objects of one embedded cluster."""
 
@@ -63,11 +53,17 @@ class Store:
         *,
         journal: Journal | None = None,
         history_limit: int = 10_000,
+        features: Features | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Read what ``journal`` kept. ``history_limit`` bounds the changes kept per resource for watches."""
+        """Read what ``journal`` kept.
+
+        ``history_limit`` bounds the changes kept per resource for watches; ``features`` are the gates that
+        are on (default: those of the version served).
+        """
         self.journal: Journal = journal or NoJournal()
         self.now = clock
+        self.features = features or Features.for_version(SERVED_VERSION)
         self.revision = int(self.journal.setting("revision", "1"))
         self.tables: dict[str, Table] = {
             plural: Table(resource, history_limit=history_limit, oldest_revision=self.revision)
@@ -75,7 +71,7 @@ class Store:
         }
         kept: dict[str, list[Record]] = {plural: [] for plural in self.tables}
         for plural, _namespace, _name, raw in self.journal.objects():
-            kept[plural].append(_as_record(STORED[plural], msgspec.json.decode(raw), raw))
+            kept[plural].append(read_record(STORED[plural], raw))
         for plural, records in kept.items():
             self.tables[plural].fill(records)
 
@@ -89,6 +85,10 @@ class Store:
         """The object, or None."""
         record = self.tables[plural].records.get((namespace, name))
         return None if record is None else as_object(STORED[plural], record)
+
+    def exists(self, plural: str, name: str, *, namespace: str = "") -> bool:
+        """Whether there is such an object."""
+        return (namespace, name) in self.tables[plural].records
 
     def record(self, plural: str, name: str, *, namespace: str = "") -> Record:
         """The stored form of an object, or ApiError 404."""
@@ -110,7 +110,13 @@ class Store:
         )
 
     async def watch(
-        self, plural: str, *, since: int | None = None, namespace: str = "", labels: str = "", fields: str = ""
+        self,
+        plural: str,
+        *,
+        since: int | None = None,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
     ) -> AsyncIterator[WatchEvent]:
         """Changes after revision ``since``; without it, first every current object as ADDED.
 
@@ -137,22 +143,48 @@ class Store:
     # Writing
 
     def create(
-        self, plural: str, obj: Object, *, namespace: str = "", manager: str = DEFAULT_MANAGER, dry_run: bool = False
+        self,
+        plural: str,
+        obj: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        manager: str = DEFAULT_MANAGER,
+        dry_run: bool = False,
+        report: FieldReport | None = None,
     ) -> Object:
-        """Store a new object and return it as stored."""
-        return self._create(plural, obj, namespace=namespace, manager=manager, dry_run=dry_run)
+        """Store a new object and return it as stored. ``report`` collects unknown fields."""
+        write = Write(manager, dry_run, report=report)
+        return writing.create(self, STORED[plural], obj, namespace, write)
 
     def update(
-        self, plural: str, obj: Object, *, namespace: str = "", manager: str = DEFAULT_MANAGER, dry_run: bool = False
+        self,
+        plural: str,
+        obj: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        manager: str = DEFAULT_MANAGER,
+        dry_run: bool = False,
+        report: FieldReport | None = None,
     ) -> Object:
-        """Replace all but the status. With a ``resourceVersion`` that is not the current one: 409."""
-        return self._replace(plural, obj, namespace=namespace, subresource="", manager=manager, dry_run=dry_run)
+        """Replace all but the status, or only what ``subresource`` (status, binding, finalize) covers.
+
+        With a ``resourceVersion`` that is not the current one: 409.
+        """
+        write = Write(manager, dry_run, subresource, report)
+        return writing.replace(self, STORED[plural], obj, namespace, write)
 
     def update_status(
-        self, plural: str, obj: Object, *, namespace: str = "", manager: str = DEFAULT_MANAGER, dry_run: bool = False
+        self,
+        plural: str,
+        obj: Mapping[str, Any],
+        *,
+        namespace: str = "",
+        manager: str = DEFAULT_MANAGER,
+        dry_run: bool = False,
     ) -> Object:
         """Replace the status and nothing else."""
-        return self._replace(
+        return self.update(
             plural, obj, namespace=namespace, subresource="status", manager=manager, dry_run=dry_run
         )
 
@@ -168,47 +200,45 @@ class Store:
         manager: str = DEFAULT_MANAGER,
         force: bool = False,
         dry_run: bool = False,
+        report: FieldReport | None = None,
     ) -> Object:
         """Change an object by a patch: ``merge`` (RFC 7386), ``json`` (RFC 6902), ``strategic`` or ``apply``.
 
-        ``apply`` is server-side apply: it creates what is missing, and takes over fields of other managers only
-        with ``force`` (else 409).
+        ``apply`` is server-side apply: it creates what is missing, and takes over fields of other managers
+        only with ``force`` (else 409).
         """
         resource = STORED[plural]
+        write = Write(manager, dry_run, subresource, report)
         if kind == "apply":
-            return self._apply(resource, name, patch, namespace, subresource, manager, force=force, dry_run=dry_run)
-        current = self.get(plural, name, namespace=namespace)
-        changed = patches.changed(current, patch, kind=kind)
-        if not isinstance(changed.get("metadata"), dict) or changed["metadata"].get("name") != name:
+            return writing.apply(self, resource, patch, write, name=name, namespace=namespace, force=force)
+        changed = patches.changed(self.get(plural, name, namespace=namespace), patch, kind=kind)
+        metadata = changed.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("name") != name:
             raise errors.bad_request("the name of the object cannot be changed by a patch")
-        return self._replace(
-            plural, changed, namespace=namespace, subresource=subresource, manager=manager, dry_run=dry_run
-        )
+        return writing.replace(self, resource, changed, namespace, write)
 
-    def bind(self, name: str, node: str, *, namespace: str, manager: str = DEFAULT_MANAGER, dry_run: bool = False) -> None:
+    def bind(
+        self, name: str, node: str, *, namespace: str, manager: str = DEFAULT_MANAGER, dry_run: bool = False
+    ) -> None:
         """Assign a Pod to a node, as the binding subresource does; 409 when it already has one."""
         pod = self.get("pods", name, namespace=namespace)
         if pod["metadata"].get("deletionTimestamp"):
-            raise errors.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise errors.conflict("", "pods/binding", name, why)
         if holder := pod["spec"].get("nodeName"):
-            raise errors.conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{holder}"')
+            why = f'pod {name} is already assigned to node "{holder}"'
+            raise errors.conflict("", "pods/binding", name, why)
         pod["spec"]["nodeName"] = node
         condition = {
-            "type": "PodScheduled", "status": "True", "lastProbeTime": None,
+            "type": "PodScheduled",
+            "status": "True",
             "lastTransitionTime": timestamp(self.now()),
-        }  # fmt: skip
+        }
         status = pod.setdefault("status", {})
         kept = [item for item in status.get("conditions", ()) if item.get("type") != "PodScheduled"]
         status["conditions"] = [*kept, condition]
-        self._replace(
-            "pods", pod, namespace=namespace, subresource="binding", manager=manager, dry_run=dry_run
-        )
-
-    def finalize(self, namespace: Object, *, manager: str = DEFAULT_MANAGER, dry_run: bool = False) -> Object:
-        """Change the finalizers in a Namespace's spec, as the finalize subresource does."""
-        return self._replace(
-            "namespaces", namespace, namespace="", subresource="finalize", manager=manager, dry_run=dry_run
-        )
+        write = Write(manager, dry_run, "binding")
+        writing.replace(self, STORED["pods"], pod, namespace, write)
 
     def delete(
         self,
@@ -222,35 +252,21 @@ class Store:
         resource_version: str = "",
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete, or begin to: finalizers and a bound Pod's grace period keep the object with a deletionTimestamp.
+        """Delete, or begin to: finalizers and a bound Pod's grace period keep the object, marked.
 
         ``propagation`` is Background (default), Foreground or Orphan. ``uid`` and ``resource_version`` are
         preconditions (409). A kubelet completes a Pod's deletion with ``grace_period_seconds=0``.
         """
-        resource = STORED[plural]
-        record = self.record(plural, name, namespace=namespace)
-        old = as_object(resource, record)
-        _check_preconditions(resource, old, uid, resource_version)
-        new = _copy(old)
-        metadata = new["metadata"]
-        finalizers = _finalizers_for(metadata.get("finalizers", []), propagation)
-        grace = _grace_of(resource, old, grace_period_seconds)
-        waits = bool(finalizers) or grace > 0 or admission.holds_deletion(resource, old)
-        if not waits:
-            return Deletion(self._remove(resource, record, dry_run=dry_run), gone=True)
-        if finalizers:
-            metadata["finalizers"] = finalizers
-        already = metadata.get("deletionGracePeriodSeconds")
-        if "deletionTimestamp" not in metadata or (already is not None and grace < already):
-            metadata["deletionTimestamp"] = timestamp(self.now() + timedelta(seconds=grace))
-            metadata["deletionGracePeriodSeconds"] = grace
-            if resource.generation:
-                metadata["generation"] = metadata.get("generation", 0) + 1
-        if plural == "namespaces":
-            new.setdefault("status", {})["phase"] = "Terminating"
-        if new == old:
-            return Deletion(old, gone=False)
-        return Deletion(self._put(resource, new, record, dry_run=dry_run), gone=False)
+        return writing.delete(
+            self,
+            STORED[plural],
+            self.record(plural, name, namespace=namespace),
+            propagation=propagation,
+            grace_period_seconds=grace_period_seconds,
+            uid=uid,
+            resource_version=resource_version,
+            dry_run=dry_run,
+        )
 
     def load(self, objects: Iterable[Object]) -> int:
         """Store many new objects in one step, as if restored from a backup; returns how many.
@@ -263,15 +279,15 @@ class Store:
         revision = self.revision
         for obj in objects:
             resource = BY_KIND[obj["apiVersion"], obj["kind"]]
-            new = _copy(obj)
+            new = copy_of(obj)
             metadata = new["metadata"]
             metadata.setdefault("uid", str(uuid.uuid4()))
             metadata.setdefault("creationTimestamp", moment)
             if resource.generation:
                 metadata.setdefault("generation", 1)
-            rules.set_defaults(resource, new, creating=False)
+            defaults.set_defaults(resource, new, now=moment, creating=False)
             revision += 1
-            record = _new_record(resource, new, revision)
+            record = new_record(resource, new, revision)
             if record.key in self.tables[resource.plural].records:
                 raise errors.already_exists(resource.group, resource.plural, record.name)
             changes.setdefault(resource.plural, []).append(Change("ADDED", revision, record, None))
@@ -282,262 +298,40 @@ class Store:
         """Let go of the data directory."""
         self.journal.close()
 
-    # How writes come about
+    # What writes end in
 
-    def _settle_identity(self, resource: Resource, new: Object, namespace: str) -> None:
-        """Name, namespace, uid and times of a new object; what a client may not set is dropped."""
-        metadata = new.get("metadata")
-        if not isinstance(metadata, dict):
-            metadata = {}
-        given = metadata.get("namespace") or ""
-        if resource.namespaced:
-            if namespace and given and given != namespace:
-                raise errors.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-            metadata["namespace"] = namespace or given
-            if not metadata["namespace"]:
-                raise errors.bad_request("an empty namespace may not be set during creation")
-        elif given:
-            raise errors.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        else:
-            metadata.pop("namespace", None)
-        if metadata.get("resourceVersion"):
-            raise errors.ApiError(
-                400, "BadRequest", "resourceVersion should not be set on objects to be created"
-            )
-        if not metadata.get("name") and metadata.get("generateName"):
-            # Five letters without vowels, as the real server appends.
-            letters = "bcdfghjklmnpqrstvwxz2456789"
-            base = str(metadata["generateName"])[:58]
-            metadata["name"] = base + "".join(secrets.choice(letters) for _ in range(5))
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation"):
-            metadata.pop(name, None)
-        metadata["uid"] = str(uuid.uuid4())
-        metadata["creationTimestamp"] = timestamp(self.now())
-        if resource.generation:
-            metadata["generation"] = 1
-        new["metadata"] = metadata
-        if resource.status:
-            new.pop("status", None)
-
-    def _create(
-        self,
-        plural: str,
-        obj: Object,
-        *,
-        namespace: str,
-        manager: str,
-        dry_run: bool,
-        applied: managed_fields.Applied | None = None,
-    ) -> Object:
-        resource = STORED[plural]
-        new = _copy(obj)
-        self._settle_identity(resource, new, namespace)
-        rules.set_defaults(resource, new, creating=True)
-        metadata = new["metadata"]
-        admission.check_namespace(self, resource, metadata)
-        if causes := rules.check_create(resource, new):
-            raise errors.invalid(resource.group, resource.kind, metadata.get("name", ""), causes)
-        admission.check_quota(self, resource, new, None)
-        key = (metadata.get("namespace", ""), metadata["name"])
-        if key in self.tables[plural].records:
-            raise errors.already_exists(resource.group, plural, metadata["name"])
-        managed_fields.record_update(
-            None, new, manager=manager, api_version=resource.api_version, subresource="",
-            time=timestamp(self.now()), applied=applied,
-        )  # fmt: skip
-        return self._put(resource, new, None, dry_run=dry_run)
-
-    def _replace(
-        self,
-        plural: str,
-        obj: Object,
-        *,
-        namespace: str,
-        subresource: str,
-        manager: str,
-        dry_run: bool,
-        applied: managed_fields.Applied | None = None,
-    ) -> Object:
-        resource = STORED[plural]
-        new = _copy(obj)
-        metadata = new.get("metadata")
-        if not isinstance(metadata, dict) or not metadata.get("name"):
-            raise errors.bad_request("name must be provided")
-        if resource.namespaced:
-            namespace = namespace or metadata.get("namespace") or ""
-            if metadata.setdefault("namespace", namespace) != namespace:
-                raise errors.bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request"
-                )
-        record = self.record(plural, metadata["name"], namespace=namespace)
-        old = as_object(resource, record)
-        _check_update_identity(resource, old, metadata)
-        rules.keep_what_an_update_may_not_touch(resource, new, old, subresource=subresource)
-        rules.set_defaults(resource, new, creating=False)
-        causes = rules.check_update(resource, new, old, subresource=subresource)
-        if causes:
-            raise errors.invalid(resource.group, resource.kind, record.name, causes)
-        admission.check_quota(self, resource, new, old)
-        if resource.generation and new.get("spec") != old.get("spec"):
-            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        managed_fields.record_update(
-            old, new, manager=manager, api_version=resource.api_version, subresource=subresource,
-            time=timestamp(self.now()), applied=applied,
-        )  # fmt: skip
-        if new["metadata"].get("deletionTimestamp") and not (
-            new["metadata"].get("finalizers")
-            or new["metadata"].get("deletionGracePeriodSeconds")
-            or admission.holds_deletion(resource, new)
-        ):
-            return self._remove(resource, record, dry_run=dry_run)
-        if new == old:
-            return old
-        return self._put(resource, new, record, dry_run=dry_run)
-
-    def _apply(
-        self,
-        resource: Resource,
-        name: str,
-        intent: Any,
-        namespace: str,
-        subresource: str,
-        manager: str,
-        *,
-        force: bool,
-        dry_run: bool,
-    ) -> Object:
-        old = self.find(resource.plural, name, namespace=namespace)
-        applied = managed_fields.Applied(intent=intent, manager=manager, force=force)
-        if old is None:
-            if subresource:
-                raise errors.not_found(resource.group, resource.plural, name)
-            created = managed_fields.merge_intent({}, applied, resource)
-            created.update(apiVersion=resource.api_version, kind=resource.kind)
-            created.setdefault("metadata", {})["name"] = name
-            return self._create(
-                resource.plural, created, namespace=namespace, manager=manager, dry_run=dry_run, applied=applied
-            )
-        merged = managed_fields.merge_intent(old, applied, resource)
-        return self._replace(
-            resource.plural, merged, namespace=namespace, subresource=subresource, manager=manager,
-            dry_run=dry_run, applied=applied,
-        )  # fmt: skip
-
-    def _put(self, resource: Resource, new: Object, previous: Record | None, *, dry_run: bool) -> Object:
-        revision = self.revision + 1
+    def put(self, resource: Resource, new: Object, previous: Record | None, *, dry_run: bool) -> Object:
+        """Store ``new``, which passed all checks, in place of ``previous``."""
         if dry_run:
             if previous is not None:
                 new["metadata"]["resourceVersion"] = str(previous.revision)
             return new
-        record = _new_record(resource, new, revision)
+        revision = self.revision + 1
+        record = new_record(resource, new, revision)
         kind: ChangeType = "ADDED" if previous is None else "MODIFIED"
         self._commit({resource.plural: [Change(kind, revision, record, previous)]}, revision)
         return as_object(resource, record)
 
-    def _remove(self, resource: Resource, record: Record, *, dry_run: bool) -> Object:
-        last = as_object(resource, record)
+    def remove(self, resource: Resource, record: Record, last: Object, *, dry_run: bool) -> Object:
+        """Take an object out of the store; watchers see its ``last`` state."""
         if dry_run:
             return last
         revision = self.revision + 1
-        gone = _new_record(resource, last, revision)
+        gone = new_record(resource, last, revision)
         self._commit({resource.plural: [Change("DELETED", revision, gone, record)]}, revision)
         return as_object(resource, gone)
 
     def _commit(self, changes: Changes, revision: int) -> None:
         """Disk first, then memory and watchers: what a client has seen is kept."""
-        everything = [(plural, change) for plural, items in changes.items() for change in items]
-        self.journal.write(
-            revision,
-            [
-                (plural, change.record.namespace, change.record.name, change.record.raw)
-                for plural, change in everything
-                if change.type != "DELETED"
-            ],
-            [
-                (plural, change.record.namespace, change.record.name)
-                for plural, change in everything
-                if change.type == "DELETED"
-            ],
-        )
+        puts, deletes = [], []
+        for plural, items in changes.items():
+            for change in items:
+                record = change.record
+                if change.type == "DELETED":
+                    deletes.append((plural, record.namespace, record.name))
+                else:
+                    puts.append((plural, record.namespace, record.name, record.raw))
+        self.journal.write(revision, puts, deletes)
         self.revision = revision
         for plural, items in changes.items():
             self.tables[plural].apply(items)
-
-
-def as_object(resource: Resource, record: Record) -> Object:
-    """A record as the plain dict that controllers see: always a fresh copy."""
-    obj: Object = {"apiVersion": resource.api_version, "kind": resource.kind}
-    obj.update(msgspec.json.decode(record.raw))
-    return obj
-
-
-def _copy(obj: Object) -> Object:
-    copied: Object = msgspec.json.decode(msgspec.json.encode(obj))
-    return copied
-
-
-def _new_record(resource: Resource, obj: Object, revision: int) -> Record:
-    obj["metadata"]["resourceVersion"] = str(revision)
-    body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
-    return _as_record(resource, body, msgspec.json.encode(body))
-
-
-def _as_record(resource: Resource, body: Object, raw: bytes) -> Record:
-    metadata = body["metadata"]
-    return Record(
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata.get("uid", ""),
-        revision=int(metadata["resourceVersion"]),
-        raw=raw,
-        labels=metadata.get("labels") or {},
-        fields=field_values(resource, body),
-    )
-
-
-def _check_preconditions(resource: Resource, old: Object, uid: str, resource_version: str) -> None:
-    metadata = old["metadata"]
-    if uid and uid != metadata["uid"]:
-        raise errors.conflict(
-            resource.group, resource.plural, metadata["name"],
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}",
-        )  # fmt: skip
-    if resource_version and resource_version != metadata["resourceVersion"]:
-        raise errors.conflict(
-            resource.group, resource.plural, metadata["name"],
-            f"Precondition failed: ResourceVersion in precondition: {resource_version}, "
-            f"ResourceVersion in object meta: {metadata['resourceVersion']}",
-        )  # fmt: skip
-
-
-def _check_update_identity(resource: Resource, old: Object, metadata: Object) -> None:
-    current = old["metadata"]
-    if metadata.get("uid") and metadata["uid"] != current["uid"]:
-        _check_preconditions(resource, old, metadata["uid"], "")
-    if metadata.get("resourceVersion") and metadata["resourceVersion"] != current["resourceVersion"]:
-        raise errors.modified_meanwhile(resource.group, resource.plural, current["name"])
-
-
-def _finalizers_for(present: list[str], propagation: str) -> list[str]:
-    """The finalizers after a delete request: ``propagation`` adds or removes the garbage collector's."""
-    if not propagation:
-        return present
-    wanted = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation)
-    kept = [name for name in present if name not in ("foregroundDeletion", "orphan")]
-    return [*kept, wanted] if wanted else kept
-
-
-def _grace_of(resource: Resource, old: Object, asked: int | None) -> int:
-    """Seconds that a kubelet has for a Pod; everything else goes at once."""
-    if resource.plural != "pods":
-        return 0
-    spec, status = old.get("spec", {}), old.get("status", {})
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
-        return 0
-    if asked is not None:
-        return max(asked, 0)
-    return int(spec.get("terminationGracePeriodSeconds", 30))

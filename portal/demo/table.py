@@ -5,7 +5,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from portal.demo.history import Change, ChangeType, History, Key, Record
+from portal.demo.history import Change, ChangeType, History
+from portal.demo.records import Key, Record
 from portal.demo.resources import Resource
 from portal.demo.selectors import Selector
 
@@ -62,7 +63,7 @@ class Table:
         return self._pick(self._keys, self.records, selector, start=None, limit=0)[0]
 
     def page(self, selector: Selector, *, limit: int, start: Key | None, revision: int, current: int) -> Page:
-        """Up to ``limit`` records (0: all) from ``start`` on, as they were at ``revision``; 410 when too old."""
+        """Up to ``limit`` records (0: all) from ``start`` on, as of ``revision``; 410 when too old."""
         keys, records = (self._keys, self.records) if revision == current else self._at(revision)
         found, next_key, remaining = self._pick(keys, records, selector, start=start, limit=limit)
         if next_key is not None and revision == current:

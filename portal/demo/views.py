@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from portal.demo.history import Record
+from portal.demo.records import Record
 from portal.demo.resources import Resource
 
 
@@ -16,7 +16,11 @@ def single(resource: Resource, record: Record) -> bytes:
 
 def item(resource: Resource, record: Record) -> bytes:
     """One object inside a list."""
-    return msgspec.json.encode(_as_new_event(msgspec.json.decode(record.raw))) if resource.view_of else record.raw
+    return (
+        msgspec.json.encode(_as_new_event(msgspec.json.decode(record.raw)))
+        if resource.view_of
+        else record.raw
+    )
 
 
 def _as_new_event(event: dict[str, Any]) -> dict[str, Any]:

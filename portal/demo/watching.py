@@ -8,7 +8,8 @@ from aiohttp import web
 
 from portal.demo import errors
 from portal.demo.faults import Faults
-from portal.demo.history import Change, Record
+from portal.demo.history import Change
+from portal.demo.records import Record
 from portal.demo.requests import Query
 from portal.demo.resources import Resource
 from portal.demo.selectors import Selector
@@ -55,7 +56,8 @@ class Watch:
             if match:
                 raise errors.invalid("meta.k8s.io", "ListOptions", "", [errors.Cause(
                     "resourceVersionMatch", "FieldValueForbidden",
-                    "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                    "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
+                    "provided",
                 )])  # fmt: skip
             return
         if match != "NotOlderThan":

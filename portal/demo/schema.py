@@ -1,0 +1,234 @@
+"""The types of the API, by which a body is decoded: what is unknown is dropped, a wrong type is refused.
+
+The field names and types are read from the models of the official Kubernetes client, so that they are never
+retyped here. Fields behind feature gates that are off are dropped without a word, as the real server does.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from portal.demo import errors
+from portal.demo.resources import Resource
+from portal.dra import features as gates
+from portal.dra.features import Features
+from portal.dra.quantity import InvalidQuantity, Quantity
+
+_TIME = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$")
+_MODELS = {
+    "events": "CoreV1Event",
+    "resourceclaims": "ResourceV1ResourceClaim",
+    "devicetaintrules": "V1beta2DeviceTaintRule",
+}
+# Strings of the client's models that are quantities: the server reads and writes them in canonical form.
+_QUANTITIES = {
+    ("V1ResourceRequirements", "limits"), ("V1ResourceRequirements", "requests"),
+    ("V1ResourceQuotaSpec", "hard"), ("V1ResourceQuotaStatus", "hard"), ("V1ResourceQuotaStatus", "used"),
+    ("V1NodeStatus", "capacity"), ("V1NodeStatus", "allocatable"), ("V1PodSpec", "overhead"),
+    ("V1DeviceCapacity", "value"), ("V1Counter", "value"), ("V1CapacityRequirements", "requests"),
+    ("V1CapacityRequestPolicy", "default"), ("V1CapacityRequestPolicy", "validValues"),
+    ("V1CapacityRequestPolicyRange", "min"), ("V1CapacityRequestPolicyRange", "max"),
+    ("V1CapacityRequestPolicyRange", "step"), ("V1DeviceRequestAllocationResult", "consumedCapacity"),
+    ("V1EmptyDirVolumeSource", "sizeLimit"),
+}  # fmt: skip
+_GATED = {
+    ("V1ResourceSliceSpec", "sharedCounters"): gates.PARTITIONABLE_DEVICES,
+    ("V1ResourceSliceSpec", "perDeviceNodeSelection"): gates.PARTITIONABLE_DEVICES,
+    ("V1Device", "consumesCounters"): gates.PARTITIONABLE_DEVICES,
+    ("V1Device", "nodeName"): gates.PARTITIONABLE_DEVICES,
+    ("V1Device", "nodeSelector"): gates.PARTITIONABLE_DEVICES,
+    ("V1Device", "allNodes"): gates.PARTITIONABLE_DEVICES,
+    ("V1Device", "taints"): gates.DEVICE_TAINTS,
+    ("V1Device", "bindsToNode"): gates.DEVICE_BINDING_CONDITIONS,
+    ("V1Device", "bindingConditions"): gates.DEVICE_BINDING_CONDITIONS,
+    ("V1Device", "bindingFailureConditions"): gates.DEVICE_BINDING_CONDITIONS,
+    ("V1Device", "allowMultipleAllocations"): gates.CONSUMABLE_CAPACITY,
+    ("V1Device", "nodeAllocatableResources"): gates.NODE_ALLOCATABLE,
+    ("V1DeviceCapacity", "requestPolicy"): gates.CONSUMABLE_CAPACITY,
+    ("V1DeviceAttribute", "bools"): gates.LIST_TYPE_ATTRIBUTES,
+    ("V1DeviceAttribute", "ints"): gates.LIST_TYPE_ATTRIBUTES,
+    ("V1DeviceAttribute", "strings"): gates.LIST_TYPE_ATTRIBUTES,
+    ("V1DeviceAttribute", "versions"): gates.LIST_TYPE_ATTRIBUTES,
+    ("V1DeviceCounterConsumption", "compatibilityGroups"): gates.COMPATIBILITY_GROUPS,
+    ("V1ExactDeviceRequest", "adminAccess"): gates.ADMIN_ACCESS,
+    ("V1ExactDeviceRequest", "capacity"): gates.CONSUMABLE_CAPACITY,
+    ("V1ExactDeviceRequest", "tolerations"): gates.DEVICE_TAINTS,
+    ("V1ExactDeviceRequest", "derivedAttributes"): gates.DERIVED_ATTRIBUTES,
+    ("V1DeviceSubRequest", "capacity"): gates.CONSUMABLE_CAPACITY,
+    ("V1DeviceSubRequest", "tolerations"): gates.DEVICE_TAINTS,
+    ("V1DeviceSubRequest", "derivedAttributes"): gates.DERIVED_ATTRIBUTES,
+    ("V1DeviceRequest", "firstAvailable"): gates.PRIORITIZED_LIST,
+    ("V1DeviceConstraint", "distinctAttribute"): gates.CONSUMABLE_CAPACITY,
+    ("V1DeviceClassSpec", "extendedResourceName"): gates.EXTENDED_RESOURCE,
+    ("V1ResourceClaimStatus", "devices"): gates.DEVICE_STATUS,
+}
+# Fields that came after the version that the embedded cluster serves, or that it never serves.
+_NOT_SERVED = {
+    ("V1ResourceSliceSpec", "partitionTypeAttribute"),
+    ("V1ResourceSliceSpec", "skipNodeOperations"),
+    ("V1DeviceRequestAllocationResult", "skipNodeOperations"),
+}
+_GO_TYPES = {"str": "string", "int": "int64", "bool": "bool", "float": "float64", "datetime": "v1.Time"}
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,), "int": (int,), "bool": (bool,), "float": (int, float),
+}  # fmt: skip
+_OBJECT = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type of the API: a scalar (``str``, ``int``, …), list or map of ``item``, struct of ``fields``."""
+
+    name: str
+    item: "Type | None" = None
+    fields: Mapping[str, "Type"] | None = None
+    quantity: bool = False
+
+
+@dataclass
+class FieldReport:
+    """What was found while decoding: unknown fields, as paths. ``strict`` turns them into an error.
+
+    ``silent``: nobody wants to hear of them.
+    """
+
+    strict: bool = False
+    silent: bool = False
+    unknown: list[str] = field(default_factory=list)
+
+
+def clean(
+    resource: Resource, obj: dict[str, Any], features: Features, report: FieldReport | None = None
+) -> dict[str, Any]:
+    """``obj`` as the server understands it: null, empty, unknown and gated-off fields left out.
+
+    Raises 400 for a value of a wrong type, and for unknown fields when the report is strict.
+    """
+    report = report or FieldReport()
+    reader = _Reader(resource, report)
+    cleaned: dict[str, Any] = reader.read(obj, type_of(resource, features), "")
+    if report.strict and report.unknown:
+        listed = ", ".join(f'unknown field "{path}"' for path in report.unknown)
+        raise errors.bad_request(f"{reader.subject}: strict decoding error: {listed}")
+    return cleaned
+
+
+@functools.lru_cache(maxsize=64)
+def type_of(resource: Resource, features: Features) -> Type:
+    """The type of a resource's objects with these gates."""
+    return _struct(_MODELS.get(resource.plural, f"V1{resource.kind}"), features)
+
+
+@functools.lru_cache(maxsize=1024)
+def _struct(model_name: str, features: Features) -> Type:
+    # Imported late: half a second that a process without an API server need not spend.
+    from kubernetes.client import models
+
+    model = getattr(models, model_name)
+    fields = {}
+    for attribute, declared in model.openapi_types.items():
+        name = model.attribute_map[attribute]
+        gate = _GATED.get((model_name, name))
+        if (model_name, name) in _NOT_SERVED or (gate and not features.enabled(gate)):
+            fields[name] = Type("dropped")
+            continue
+        is_quantity = (model_name, name) in _QUANTITIES
+        fields[name] = _declared(declared, features, quantity=is_quantity)
+    return Type(model_name, fields=fields)
+
+
+def _declared(text: str, features: Features, *, quantity: bool) -> Type:
+    if text.startswith("List["):
+        return Type("list", item=_declared(text[5:-1], features, quantity=quantity))
+    if text.startswith("Dict[str, "):
+        return Type("map", item=_declared(text[10:-1], features, quantity=quantity))
+    if text in _GO_TYPES or text == _OBJECT:
+        return Type(text, quantity=quantity)
+    return _struct(text, features)
+
+
+class _Reader:
+    """Walks one body along its type."""
+
+    def __init__(self, resource: Resource, report: FieldReport) -> None:
+        self.subject = (
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
+        )
+        self._unknown = report.unknown
+
+    def read(self, value: Any, kind: Type, path: str) -> Any:
+        if kind.fields is not None:
+            return self._struct(value, kind, path)
+        if kind.name == "list":
+            assert kind.item is not None
+            if not isinstance(value, list):
+                raise self._wrong(value, kind, path)
+            return [self.read(item, kind.item, f"{path}[{index}]") for index, item in enumerate(value)]
+        if kind.name == "map":
+            assert kind.item is not None
+            if not isinstance(value, dict):
+                raise self._wrong(value, kind, path)
+            return {name: self.read(item, kind.item, f"{path}.{name}") for name, item in value.items()}
+        return self._scalar(value, kind, path)
+
+    def _struct(self, value: Any, kind: Type, path: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self._wrong(value, kind, path)
+        fields = kind.fields or {}
+        result = {}
+        for name, content in value.items():
+            where = f"{path}.{name}" if path else name
+            declared = fields.get(name)
+            if declared is None:
+                self._unknown.append(where)
+            elif content is not None and declared.name != "dropped":
+                read = self.read(content, declared, where)
+                # Go leaves empty lists and maps out; an empty struct behind a pointer stays.
+                if read or declared.name not in ("list", "map"):
+                    result[name] = read
+        return result
+
+    def _scalar(self, value: Any, kind: Type, path: str) -> Any:
+        if kind.quantity:
+            return self._quantity(value, path)
+        name = kind.name
+        if name == _OBJECT:
+            return value
+        if name == "datetime":
+            if not isinstance(value, str) or not _TIME.match(value):
+                layout = "2006-01-02T15:04:05Z07:00"
+                raise errors.bad_request(
+                    f'{self.subject}: parsing time "{value}" as "{layout}": cannot parse "{value}"'
+                )
+            return value
+        if not isinstance(value, _PYTHON_TYPES[name]) or (isinstance(value, bool) and name != "bool"):
+            raise self._wrong(value, kind, path)
+        return value
+
+    def _quantity(self, value: Any, path: str) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise self._wrong(value, Type("str"), path)
+        try:
+            return str(Quantity.parse(str(value).strip()))
+        except InvalidQuantity:
+            raise errors.bad_request(
+                f"{self.subject}: quantities must match the regular expression "
+                "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            ) from None
+
+    def _wrong(self, value: Any, kind: Type, path: str) -> errors.ApiError:
+        found = (
+            "bool" if isinstance(value, bool)
+            else "string" if isinstance(value, str)
+            else "array" if isinstance(value, list)
+            else "object" if isinstance(value, dict)
+            else "number" if isinstance(value, int | float)
+            else "null"
+        )  # fmt: skip
+        where = re.sub(r"\[\d+\]", "", path) or "."
+        wanted = _GO_TYPES.get(kind.name, kind.name)
+        return errors.bad_request(
+            f"{self.subject}: json: cannot unmarshal {found} into Go struct field {where} of type {wanted}"
+        )
