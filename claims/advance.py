@@ -137,6 +137,11 @@ class Mirror:
         owners = (self.pods_by_uid.get(claim.owner_pod_uid) for claim in claims)
         return [pod for pod in owners if pod is not None]
 
+    def allocated_since(self, request: Request) -> datetime | None:
+        """When the first of the request's present allocations began."""
+        begun = [claim.allocated_at for claim in self.claims.get(str(request.key), []) if claim.allocated]
+        return min((at for at in begun if at is not None), default=None)
+
     def _object_exists(self, request: Request) -> bool | None:
         if request.object_uid and request.object_uid in self.objects:
             return True
@@ -189,8 +194,9 @@ def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
     if situation.object_exists and not request.object_seen:
         columns["object_seen"] = True
     if situation.allocated and request.allocated_at is None:
-        columns["allocated_at"] = now
-        columns["expires_at"] = now + request.duration
+        since = mirror.allocated_since(request) or now
+        columns["allocated_at"] = since
+        columns["expires_at"] = since + request.duration
     if request.hold_wanted and request.due_at is None and request.state in LIVE and _hold_missing(situation):
         columns["due_at"] = now
     verdict = next_state(situation)

@@ -1,6 +1,6 @@
 """What allocations cost: the ledger through `claims.pricing`, for a project, a request or everything."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from fractions import Fraction
 
@@ -8,7 +8,6 @@ from django.db.models import Q, QuerySet
 
 from claims.models import Allocation, Request
 from claims.pricing import PriceList, Statement, Usage, price_list, share, statement
-from portal.accounts.models import Project
 
 _COLUMNS = (
     "project_id",
@@ -27,14 +26,14 @@ def charges(
     start: datetime,
     end: datetime,
     now: datetime,
-    project: Project | None = None,
+    projects: Collection[int] | None = None,
     prices: PriceList | None = None,
 ) -> Statement:
-    """What was used in [start, end), of one project or of all (unattributed usage among them).
+    """What was used in [start, end): of some projects (primary keys), or of all and of nobody known.
     Open intervals are rated up to `now`."""
     rows = Allocation.objects.filter(started_at__lt=end).filter(Q(ended_at=None) | Q(ended_at__gt=start))
-    if project is not None:
-        rows = rows.filter(project=project)
+    if projects is not None:
+        rows = rows.filter(project__in=projects)
     return statement(usages(rows), prices or price_list(), start=start, end=end, now=now)
 
 

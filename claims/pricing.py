@@ -22,6 +22,14 @@ from portal.dra.quantity import InvalidQuantity, Quantity
 MICROSECOND = timedelta(microseconds=1)
 
 
+def plain(price: Decimal | None) -> str:
+    """A price with all its digits and no more, for arithmetic that adds up; "" = no price."""
+    if price is None:
+        return ""
+    text = f"{price:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 @dataclass(frozen=True, kw_only=True)
 class Book:
     """Prices that hold from `valid_from` until the next book starts. Keys of `prices` are (class, product),
@@ -31,6 +39,11 @@ class Book:
     currency: str
     valid_from: datetime
     prices: Mapping[tuple[str, str], Decimal]
+
+    @property
+    def rows(self) -> "list[tuple[str, str, str]]":
+        """(class, product, price) for display, the general ones first."""
+        return [(*target, plain(price)) for target, price in sorted(self.prices.items())]
 
     def price(self, *, device_class: str, product: str) -> Decimal | None:
         """Price per device-hour; the most specific row wins. None = this book has no price for it."""
@@ -118,8 +131,18 @@ class Line:
     count: int
 
     @property
+    def price(self) -> str:
+        """The exact price per device-hour; "" = no price."""
+        return plain(self.per_hour)
+
+    @property
     def device_hours(self) -> Fraction:
         return self.device_microseconds / money.MICROSECONDS_PER_HOUR
+
+    @property
+    def hours_text(self) -> str:
+        """Device-hours with six places, independent of the reader's language."""
+        return f"{round(self.device_hours, 6):.6f}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -230,8 +230,7 @@ def manifest_of(request: Request) -> manifests.Manifest:
 
 def api_version(cluster: Cluster) -> str:
     """The version of claims that the cluster serves, as its follower found out."""
-    stream = cluster.streams.filter(resource="resourceclaims").first()
-    return (stream.api_version if stream else "") or manifests.API_VERSION
+    return str(cluster.served.get("resourceclaims") or manifests.API_VERSION)
 
 
 # --- inside ---------------------------------------------------------------------------------------

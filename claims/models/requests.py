@@ -14,9 +14,7 @@ from portal.accounts.models import Project, User
 class RequestQuerySet(models.QuerySet["Request"]):
     def visible_to(self, user: User) -> "RequestQuerySet":
         """Requests of the user's projects; all for administrators and auditors."""
-        if user.is_administrator or user.is_auditor:
-            return self
-        return self.filter(project__memberships__user=user)
+        return self.filter(project__in=Project.objects.all().detailed_to(user))
 
     def active(self) -> "RequestQuerySet":
         """Requests that still have, or may still get, something on a cluster."""

@@ -1,0 +1,184 @@
+"""Who held which device from when to when, as much of it as the reader may know.
+
+Any signed-in person sees that a device was held, by which project and for how long; claims, Pods and persons
+only members of the project, administrators and auditors. What a reader may not see never gets into a row.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from itertools import islice
+from urllib.parse import urlencode
+
+from django.db.models import Q, QuerySet
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+
+from claims.models import Allocation, Consumer
+from portal import access
+from portal.accounts.models import Project, User
+
+CHUNK = 1_000
+# Longer than any name of the API; also keeps LIKE patterns small.
+MAX_TEXT = 253
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryFilter:
+    """What to show; empty = everything. Times are a half-open period that intervals must touch."""
+
+    project: str = ""
+    cluster: str = ""
+    product: str = ""
+    device: str = ""
+    node: str = ""
+    start: datetime | None = None
+    end: datetime | None = None
+    running: bool = False
+    # As typed, for the form.
+    typed: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str]) -> "HistoryFilter":
+        """From a query string. What cannot be read is named in `errors` and does not narrow."""
+        names = ("project", "cluster", "product", "device", "node", "from", "to", "running")
+        typed = {n: str(values.get(n) or "").replace("\x00", "").strip()[:MAX_TEXT] for n in names}
+        errors: dict[str, str] = {}
+        bounds: dict[str, datetime | None] = {}
+        for name in ("from", "to"):
+            try:
+                bounds[name] = parse_moment(typed[name], end=name == "to")
+            except ValueError as error:
+                errors[name] = str(error)
+        start, end = bounds.get("from"), bounds.get("to")
+        if start and end and start >= end:
+            errors["to"] = _("The end must be later than the beginning.")
+        return cls(
+            project=typed["project"],
+            cluster=typed["cluster"],
+            product=typed["product"],
+            device=typed["device"],
+            node=typed["node"],
+            start=start,
+            end=end,
+            running=typed["running"] in ("1", "true", "on"),
+            typed=typed,
+            errors=errors,
+        )
+
+    def query(self) -> str:
+        """The filter as a query string, without its empty parts."""
+        return urlencode({name: value for name, value in self.typed.items() if value})
+
+    @property
+    def narrows(self) -> bool:
+        return bool(self.query())
+
+
+def parse_moment(text: str, *, end: bool = False) -> datetime | None:
+    """A date (midnight UTC; as an `end`, the midnight after it) or an ISO 8601 time; None for nothing.
+    Raises ValueError with a message for people."""
+    if not text:
+        return None
+    moment: datetime | None = None
+    try:
+        if "T" in text:
+            # In a query string the "+" of an offset often arrives as a blank.
+            moment = parse_datetime(text.replace(" ", "+"))
+        elif (day := parse_date(text)) is not None:
+            moment = datetime.combine(day, time(), tzinfo=UTC) + timedelta(days=1 if end else 0)
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None:
+        raise ValueError(_("Write a date such as 2026-03-01, or a time such as 2026-03-01T12:00Z."))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryRow:
+    """One interval as one reader may see it. The last four are empty for strangers."""
+
+    allocation: Allocation
+    project: Project | None
+    duration: timedelta
+    end_uncertainty: timedelta
+    visible: bool
+    claim: str
+    namespace: str
+    person: str
+    request_key: str
+    consumers: Sequence[str]
+
+
+def allocations(wanted: HistoryFilter) -> QuerySet[Allocation]:
+    """Intervals that the filter admits, newest first."""
+    rows = Allocation.objects.select_related("cluster", "project", "request__requester")
+    exact = {
+        "project__slug": wanted.project,
+        "cluster__name": wanted.cluster,
+        "product": wanted.product,
+        "node_name": wanted.node,
+    }
+    rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if wanted.device:
+        rows = rows.filter(Q(device_name=wanted.device) | Q(hardware_id=wanted.device))
+    if wanted.end:
+        rows = rows.filter(started_at__lt=wanted.end)
+    if wanted.start:
+        rows = rows.filter(Q(ended_at=None) | Q(ended_at__gt=wanted.start))
+    if wanted.running:
+        rows = rows.filter(ended_at=None)
+    return rows.order_by("-started_at", "-id")
+
+
+def seen_by(rows: Iterable[Allocation], *, viewer: User, now: datetime) -> Iterator[HistoryRow]:
+    """The rows as `viewer` may see them: a fixed number of queries per thousand."""
+    everything = access.may_read_everything(viewer)
+    detailed = (
+        set() if everything else set(Project.objects.all().detailed_to(viewer).values_list("pk", flat=True))
+    )
+    iterator = iter(rows)
+    while chunk := list(islice(iterator, CHUNK)):
+        visible = [row for row in chunk if everything or row.project_id in detailed]
+        consumers = _consumers(visible)
+        shown = {row.pk for row in visible}
+        for row in chunk:
+            yield _row(row, visible=row.pk in shown, consumers=consumers, now=now)
+
+
+def _row(
+    row: Allocation,
+    *,
+    visible: bool,
+    consumers: Mapping[tuple[int, str, int], Sequence[str]],
+    now: datetime,
+) -> HistoryRow:
+    request = row.request if visible else None
+    return HistoryRow(
+        allocation=row,
+        project=row.project,
+        duration=(row.ended_at or max(now, row.started_at)) - row.started_at,
+        end_uncertainty=timedelta(microseconds=row.end_uncertainty_us),
+        visible=visible,
+        claim=row.claim_name if visible else "",
+        namespace=row.namespace if visible else "",
+        person=str(request.requester) if request else "",
+        request_key=str(request.key) if request else "",
+        consumers=consumers.get((row.cluster_id, row.claim_uid, row.epoch), ()) if visible else (),
+    )
+
+
+def _consumers(rows: Sequence[Allocation]) -> Mapping[tuple[int, str, int], Sequence[str]]:
+    """Names of what reserved each claim during each allocation, in the order of their coming."""
+    uids = {row.claim_uid for row in rows}
+    found: dict[tuple[int, str, int], list[str]] = defaultdict(list)
+    if not uids:
+        return found
+    seen = Consumer.objects.filter(claim_uid__in=uids, cluster__in={row.cluster_id for row in rows})
+    for cluster, uid, epoch, name in seen.order_by("joined_at", "id").values_list(
+        "cluster_id", "claim_uid", "epoch", "name"
+    ):
+        found[cluster, uid, epoch].append(name)
+    return found

@@ -1,0 +1,229 @@
+"""Everything that a request's page tells: gathered once, as plain values, for HTML and REST alike."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django_stubs_ext import StrOrPromise
+
+from claims import manifests
+from claims.advance import Mirror
+from claims.charges import charges_of_request
+from claims.models import FINAL_STATES, Request
+from claims.pricing import Statement
+from claims.requests import CANCELLABLE, RELEASABLE, manifest_of
+from claims.states import PodFacts
+from inventory.coverage import Coverage, coverage_of
+from inventory.models import Claim, ClaimDevice
+from portal.accounts.models import AuditEntry
+
+State = Request.State
+Reason = Request.Reason
+Shape = Request.Shape
+
+# What each audited action is called in the timeline.
+ACTIONS: Mapping[str, StrOrPromise] = {
+    "request.submit": gettext_lazy("submitted; the cluster accepted it on trial"),
+    "request.create": gettext_lazy("the desk began to create it"),
+    "request.created": gettext_lazy("created on the cluster"),
+    "request.waiting-for-pod": gettext_lazy("no Pod uses it"),
+    "request.waiting-for-device": gettext_lazy("a Pod waits for a device"),
+    "request.allocated": gettext_lazy("a device was allocated"),
+    "request.in-use": gettext_lazy("a Pod uses it"),
+    "request.hold": gettext_lazy("hold asked for"),
+    "request.held": gettext_lazy("hold Pod created"),
+    "request.hold-again": gettext_lazy("hold Pod created again after it had disappeared"),
+    "request.hold-refused": gettext_lazy("the cluster refused the hold Pod"),
+    "request.release": gettext_lazy("released"),
+    "request.cancel": gettext_lazy("cancelled"),
+    "request.retry": gettext_lazy("tried again"),
+    "request.expire": gettext_lazy("its time was over"),
+    "request.ending": gettext_lazy("ending"),
+    "request.end": gettext_lazy("ended"),
+    "request.fail": gettext_lazy("failed"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceHeld:
+    """One device that the request holds now; `pk` of the mirror's device while it is published."""
+
+    pk: int | None
+    driver: str
+    pool: str
+    name: str
+    node: str
+    product: str
+    claim: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One entry of the timeline; `who` "" = the desk itself."""
+
+    at: datetime
+    what: str
+    who: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    request: Request
+    coverage: Coverage
+    words: str
+    pods: Sequence[PodFacts]
+    # Claims that have their devices, of all claims: "n of m".
+    allocated: int
+    claims: int
+    devices: Sequence[DeviceHeld]
+    cost: Statement
+    timeline: Sequence[Step]
+    snippet: str
+    manifest: str
+    workload: str
+
+    @property
+    def final(self) -> bool:
+        """Nothing will change any more without a person."""
+        return self.request.state in FINAL_STATES
+
+    @property
+    def may_hold(self) -> bool:
+        request = self.request
+        return request.shape == Shape.CLAIM and request.state in RELEASABLE and not request.hold_wanted
+
+    @property
+    def may_release(self) -> bool:
+        return self.request.state in RELEASABLE
+
+    @property
+    def may_cancel(self) -> bool:
+        return self.request.state in CANCELLABLE
+
+    @property
+    def may_retry(self) -> bool:
+        return self.request.state == State.FAILED
+
+    @property
+    def users(self) -> Sequence[PodFacts]:
+        """Pods of people that have the device."""
+        return [pod for pod in self.pods if not pod.hold and pod.node and not pod.finished]
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the page would look different; to the minute where only time goes by."""
+        cost = sorted(self.cost.totals.items())
+        told = (
+            self.words,
+            self.request.state,
+            self.request.message,
+            self.request.hold_wanted,
+            self.request.expires_at,
+            self.coverage.in_step,
+            self.pods,
+            self.devices,
+            self.timeline,
+            cost,
+        )
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def story(*, request: Request, now: datetime) -> Story:
+    """Gather the story of one request; a fixed number of queries."""
+    cluster = request.cluster
+    mirror = Mirror.load(cluster=cluster, requests=[request])
+    situation = mirror.situation(request)
+    return Story(
+        request=request,
+        coverage=coverage_of(cluster, cluster.streams.all(), now=now),
+        words=words(request, holders=[pod.name for pod in situation.users]),
+        pods=situation.pods,
+        allocated=len(situation.allocated),
+        claims=len(situation.claims),
+        devices=_devices(mirror.claims.get(str(request.key), [])),
+        cost=charges_of_request(request=request, now=now),
+        timeline=_timeline(request),
+        snippet=manifests.pod_snippet(object_name=request.object_name, shape=request.shape),
+        manifest=manifests.as_yaml(manifest_of(request)),
+        workload=manifests.as_yaml(
+            manifests.workload_pod(
+                object_name=request.object_name, namespace=request.namespace, shape=request.shape
+            )
+        ),
+    )
+
+
+def words(request: Request, *, holders: Sequence[str] = ()) -> str:
+    """The state in a sentence or two, with what can be done about it."""
+    if request.state == State.ENDING:
+        return _ending_words(holders)
+    if request.state in (State.WAITING_FOR_POD, State.WAITING_FOR_DEVICE) and request.hold_wanted:
+        if request.due_at is not None:
+            return _("The desk is creating the hold Pod.")
+        if request.state == State.WAITING_FOR_POD:
+            return _("The hold Pod is being started.")
+    sentences = {
+        State.SUBMITTED: _("The cluster accepted it on trial. The desk is about to create it."),
+        State.CREATING: _("The desk is creating it on the cluster."),
+        State.FAILED: _("It failed. Nothing is held and nothing costs. You can try again."),
+        State.CANCELLED: _("It was cancelled before it got anything."),
+        State.WAITING_FOR_POD: _(
+            "It is on the cluster and waits for a Pod that uses it. Nothing is allocated yet, nothing costs."
+        ),
+        State.WAITING_FOR_DEVICE: _("A Pod asks for it, and the scheduler has not found a device yet."),
+        State.ALLOCATED: _("The device is yours: the hold keeps it until you release it. It costs."),
+        State.IN_USE: _("Your Pods use it. It costs until the last of them has ended."),
+        State.ENDED: _("It is over. Nothing is held and nothing costs any more."),
+    }
+    return sentences[State(request.state)]
+
+
+def _ending_words(holders: Sequence[str]) -> str:
+    if holders:
+        return _(
+            "It ends as soon as these Pods end: %(pods)s. Until then they hold the device, "
+            "and it still costs. The desk never deletes your Pods."
+        ) % {"pods": ", ".join(holders)}
+    return _("Its objects are being removed from the cluster.")
+
+
+def _devices(claims: Sequence[Claim]) -> list[DeviceHeld]:
+    names = {claim.pk: claim for claim in claims}
+    results = ClaimDevice.objects.filter(claim__in=names).select_related("device__profile")
+    return [
+        DeviceHeld(
+            pk=result.device_id,
+            driver=result.driver,
+            pool=result.pool_name,
+            name=result.device_name,
+            node=(result.device.node_name if result.device else "") or names[result.claim_id].node_name,
+            product=result.device.profile.product if result.device else "",
+            claim=names[result.claim_id].name,
+        )
+        for result in results.order_by("claim__name", "driver", "pool_name", "device_name")
+    ]
+
+
+def _timeline(request: Request) -> list[Step]:
+    entries = AuditEntry.objects.filter(target_kind="request", target_id=str(request.key))
+    return [
+        Step(
+            at=entry.at,
+            what=str(ACTIONS.get(entry.action, entry.action)),
+            who=str(entry.actor) if entry.actor else "",
+            note=_note(entry.after or {}),
+        )
+        for entry in entries.select_related("actor").order_by("at", "id")
+    ]
+
+
+def _note(after: Mapping[str, Any]) -> str:
+    reason = after.get("reason")
+    if reason in Reason.values:
+        return str(Reason(reason).label)
+    return str(after.get("message") or "")

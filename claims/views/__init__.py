@@ -1,0 +1,1 @@
+"""Pages of requests, history and cost. A view fetches and authorises, makes one domain call, renders."""

@@ -1,0 +1,116 @@
+"""Cost: what was used in a period, by project, with its arithmetic; as a page and as CSV."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_safe
+
+from claims.charges import charges
+from claims.costs import Period, visible_projects
+from claims.pricing import Line, Statement, price_list
+from portal import access, csvs, htmx
+from portal.access import person
+from portal.accounts.models import Project, User
+
+COLUMNS = (
+    "project", "cost_centre", "device_class", "product", "device_hours", "price_per_device_hour", "currency",
+    "amount", "exact_numerator", "exact_denominator", "running", "from", "to", "as_of",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectLines:
+    """The lines of one project (None = nobody known), and what they come to per currency."""
+
+    project: Project | None
+    lines: Sequence[Line]
+    totals: Mapping[str, Decimal]
+
+
+@require_safe
+def cost(request: HttpRequest) -> HttpResponse:
+    """The cost of a period; this month unless the address says otherwise."""
+    now, user = timezone.now(), person(request)
+    period = Period.parse(request.GET, now=now)
+    project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
+    prices = price_list()
+    context = {
+        "period": period,
+        "project": project,
+        "projects": projects,
+        "groups": _groups(statement, projects),
+        "statement": statement,
+        "book": prices.current(now),
+        "now": now,
+        "export_url": f"{reverse('cost-export')}?{request.GET.urlencode()}",
+        "sees_all": access.may_see_costs_of_all(user),
+    }
+    return htmx.render(request, "claims/cost.html", context, partial="lines")
+
+
+@require_safe
+def cost_export(request: HttpRequest) -> HttpResponseBase:
+    """The same lines as CSV; numbers do not depend on the reader's language."""
+    now, user = timezone.now(), person(request)
+    period = Period.parse(request.GET, now=now)
+    _project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
+    by_id = {project.pk: project for project in projects}
+    rows = (_row(line, by_id, statement, now=now) for line in statement.lines)
+    return csvs.download(f"cost-{period.start:%Y%m%d}.csv", COLUMNS, rows)
+
+
+def _fetch(
+    user: User, slug: str, period: Period, *, now: datetime
+) -> tuple[Project | None, Statement, list[Project]]:
+    projects = visible_projects(user)
+    project = None
+    if slug:
+        project = next((p for p in projects if p.slug == slug), None)
+        if project is None:
+            raise Http404
+    chosen = [project.pk] if project else [p.pk for p in projects]
+    everything = project is None and access.may_see_costs_of_all(user)
+    statement = charges(start=period.start, end=period.end, now=now, projects=None if everything else chosen)
+    return project, statement, projects
+
+
+def _groups(statement: Statement, projects: Sequence[Project]) -> list[ProjectLines]:
+    by_id = {project.pk: project for project in projects}
+    grouped: dict[int | None, list[Line]] = {}
+    for line in statement.lines:
+        grouped.setdefault(line.project_id, []).append(line)
+    result = []
+    for project_id, lines in grouped.items():
+        totals: dict[str, Decimal] = {}
+        for line in lines:
+            if line.amount is not None:
+                totals[line.currency] = totals.get(line.currency, Decimal(0)) + line.amount
+        project = by_id.get(project_id) if project_id is not None else None
+        result.append(ProjectLines(project=project, lines=lines, totals=totals))
+    return sorted(result, key=lambda g: (g.project is None, g.project.name if g.project else ""))
+
+
+def _row(line: Line, projects: Mapping[int, Project], statement: Statement, *, now: datetime) -> list[str]:
+    project = projects.get(line.project_id) if line.project_id is not None else None
+    return [
+        project.slug if project else _("unattributed"),
+        project.cost_centre if project else "",
+        line.device_class,
+        line.product,
+        line.hours_text,
+        line.price,
+        line.currency,
+        "" if line.amount is None else str(line.amount),
+        "" if line.exact is None else str(line.exact.numerator),
+        "" if line.exact is None else str(line.exact.denominator),
+        str(line.running),
+        statement.start.isoformat(),
+        statement.end.isoformat(),
+        now.isoformat(),
+    ]

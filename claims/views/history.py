@@ -1,0 +1,78 @@
+"""History: who held which device from when to when; as a page and as CSV."""
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from claims.history import HistoryFilter, HistoryRow, allocations, seen_by
+from inventory.models import Cluster, DeviceProfile
+from portal import csvs, htmx
+from portal.access import person
+from portal.accounts.models import Project
+
+PAGE_SIZE = 50
+EXPORT_CHUNK = 2_000
+
+COLUMNS = (
+    "started_at", "ended_at", "end_uncertainty_seconds", "seconds", "cluster", "node", "driver", "pool",
+    "device", "share_id", "hardware_id", "product", "device_class", "admin_access", "project", "namespace",
+    "claim", "pods", "person", "request",
+)  # fmt: skip
+
+
+@require_safe
+def history(request: HttpRequest) -> HttpResponse:
+    """Intervals of the ledger, newest first; every choice is in the address."""
+    now, viewer = timezone.now(), person(request)
+    wanted = HistoryFilter.parse(request.GET)
+    page = Paginator(allocations(wanted), PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "rows": list(seen_by(page.object_list, viewer=viewer, now=now)),
+        "wanted": wanted,
+        "projects": Project.objects.order_by("name"),
+        "clusters": Cluster.objects.order_by("name").values_list("name", flat=True),
+        "products": DeviceProfile.objects.exclude(product="")
+        .order_by("product")
+        .values_list("product", flat=True)
+        .distinct(),
+        "export_url": f"{reverse('history-export')}?{wanted.query()}",
+    }
+    return htmx.render(request, "claims/history.html", context, partial="rows")
+
+
+@require_safe
+def history_export(request: HttpRequest) -> HttpResponseBase:
+    """All intervals that the filter admits as CSV, streamed."""
+    now, viewer = timezone.now(), person(request)
+    rows = allocations(HistoryFilter.parse(request.GET)).iterator(chunk_size=EXPORT_CHUNK)
+    told = (_line(row) for row in seen_by(rows, viewer=viewer, now=now))
+    return csvs.download(f"history-{now:%Y%m%dT%H%MZ}.csv", COLUMNS, told)
+
+
+def _line(row: HistoryRow) -> list[str]:
+    allocation = row.allocation
+    return [
+        allocation.started_at.isoformat(),
+        allocation.ended_at.isoformat() if allocation.ended_at else "",
+        f"{allocation.end_uncertainty_us / 1_000_000:g}",
+        f"{row.duration.total_seconds():f}",
+        allocation.cluster.name,
+        allocation.node_name,
+        allocation.driver,
+        allocation.pool_name,
+        allocation.device_name,
+        allocation.share_id,
+        allocation.hardware_id,
+        allocation.product,
+        allocation.device_class,
+        "true" if allocation.admin_access else "false",
+        row.project.slug if row.project else "",
+        row.namespace,
+        row.claim,
+        "; ".join(row.consumers),
+        row.person,
+        row.request_key,
+    ]

@@ -1,0 +1,204 @@
+"""Requests: list, form with its live panel, page of one request, and what people do with it."""
+
+import uuid
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from claims import asks, requests
+from claims.asks import UnableToSubmit
+from claims.browse import chosen, filtered, get_request_or_404
+from claims.forms import RequestForm, initial_values
+from claims.models import Request
+from claims.preview import preview
+from claims.pricing import price_list
+from claims.requests import UnableToChange
+from claims.story import Story, story
+from portal import access, htmx
+from portal.access import person
+from portal.accounts.audit import source_ip
+from portal.accounts.models import Project
+
+PAGE_SIZE = 50
+
+
+@require_safe
+def request_list(request: HttpRequest) -> HttpResponse:
+    """Requests of the reader's projects; filters are in the address."""
+    user = person(request)
+    wanted = chosen(request.GET)
+    rows = filtered(Request.objects.all().visible_to(user), wanted, user)
+    rows = rows.select_related("project", "cluster", "requester").defer(
+        "cluster__kubeconfig_encrypted", "spec"
+    )
+    context = {
+        "page": Paginator(rows.order_by("-created_at", "-pk"), PAGE_SIZE).get_page(request.GET.get("page")),
+        "wanted": wanted,
+        "narrows": any(wanted.values()),
+        "projects": Project.objects.all().detailed_to(user).order_by("name"),
+        "states": [("active", _("not over yet")), ("over", _("over")), *Request.State.choices],
+        "can_request": Project.objects.all().workable_by(user).exists(),
+    }
+    return htmx.render(request, "claims/request_list.html", context, partial="rows")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def request_create(request: HttpRequest) -> HttpResponse:
+    """The form. Submitting asks the cluster on trial first; what was typed stays on any error."""
+    user, now = person(request), timezone.now()
+    if request.method == "POST":
+        try:
+            made = requests.submit(
+                user=user,
+                values=request.POST,
+                key=request.POST.get("key"),
+                now=now,
+                source_ip=source_ip(request),
+            )
+        except UnableToSubmit as error:
+            form = RequestForm(user=user, now=now, values=request.POST.dict(), errors=error.errors)
+            return _form_page(request, form, status=422)
+        return htmx.redirect(request, "request-detail", made.key)
+    values = initial_values(user=user, now=now, chosen=request.GET)
+    return _form_page(request, RequestForm(user=user, now=now, values=values))
+
+
+@require_safe
+def request_preview(request: HttpRequest) -> HttpResponse:
+    """The panel beside the form, for what has been typed so far."""
+    user, now = person(request), timezone.now()
+    reading = asks.read(request.GET, user=user, now=now)
+    context = {"preview": preview(reading, prices=price_list(), now=now)}
+    return render(request, "claims/_preview.html", context)
+
+
+@require_safe
+def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """One request. Its status part asks again every few seconds until the state is final."""
+    user, now = person(request), timezone.now()
+    found = get_request_or_404(user, key)
+    told = story(request=found, now=now)
+    if htmx.wants_partial(request) and not told.final and request.GET.get("seen") == told.version:
+        # Nothing new: htmx leaves the page, and what is selected in it, alone.
+        return HttpResponse(status=204)
+    context = {
+        "story": told,
+        "request_": found,
+        "may_act": access.may_work_in(user, found.project),
+    }
+    return htmx.render(request, "claims/request_detail.html", context, partial="status", finished=told.final)
+
+
+@require_POST
+def request_hold(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """Hold the device from now on."""
+    return _act(request, key, requests.hold, _("The desk holds the device as soon as one is free."))
+
+
+@require_POST
+def request_retry(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """Start a failed request again."""
+    return _act(request, key, requests.retry, _("The desk tries again."))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def request_release(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """Release, after a page that says what it means."""
+    if request.method == "POST":
+        return _act(request, key, requests.release, _("The request is ending."))
+    user, now = person(request), timezone.now()
+    found = get_request_or_404(user, key, for_write=True)
+    return _confirm(
+        request,
+        title=_("Release %(name)s?") % {"name": found.object_name},
+        text=_("The claim and the desk's hold Pod are removed from the cluster."),
+        consequences=_consequences(story(request=found, now=now)),
+        submit_label=_("Release"),
+        found=found,
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def request_cancel(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """Cancel a request that got nothing yet, after a page that says what it means."""
+    if request.method == "POST":
+        return _act(request, key, requests.cancel, _("The request is cancelled."))
+    found = get_request_or_404(person(request), key, for_write=True)
+    return _confirm(
+        request,
+        title=_("Cancel %(name)s?") % {"name": found.object_name},
+        text=_("It got nothing yet; nothing is lost but the request itself."),
+        consequences=[],
+        submit_label=_("Cancel the request"),
+        found=found,
+    )
+
+
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _form_page(request: HttpRequest, form: RequestForm, *, status: int = 200) -> HttpResponse:
+    values = form.data if form.is_bound else form.initial
+    now, user = timezone.now(), person(request)
+    reading = asks.read(values, user=user, now=now)
+    context = {
+        "form": form,
+        "no_project": not form.projects,
+        "no_cluster": not form.clusters,
+        "preview": preview(reading, prices=price_list(), now=now),
+    }
+    return htmx.render(request, "claims/request_form.html", context, partial="fields", status=status)
+
+
+def _act(request: HttpRequest, key: uuid.UUID, change: Callable[..., None], done: str) -> HttpResponse:
+    user = person(request)
+    found = get_request_or_404(user, key, for_write=True)
+    try:
+        change(request=found, user=user, now=timezone.now(), source_ip=source_ip(request))
+    except UnableToChange as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, done)
+    return htmx.redirect(request, "request-detail", key)
+
+
+def _confirm(
+    request: HttpRequest,
+    *,
+    title: str,
+    text: str,
+    consequences: list[str],
+    submit_label: str,
+    found: Request,
+) -> HttpResponse:
+    context = {
+        "title": title,
+        "text": text,
+        "consequences": consequences,
+        "submit_label": submit_label,
+        "cancel_url": reverse("request-detail", args=[found.key]),
+    }
+    return render(request, "components/confirm.html", context)
+
+
+def _consequences(told: Story) -> list[str]:
+    said = []
+    if told.users:
+        names = ", ".join(pod.name for pod in told.users)
+        said.append(
+            _("These Pods still use it: %(pods)s. They are not deleted; until they end, it still costs.")
+            % {"pods": names}
+        )
+    elif told.devices:
+        said.append(_("The device is free for others a few seconds later."))
+    else:
+        said.append(_("It holds no device at present."))
+    said.append(_("Pods that want to start with it later will wait in vain."))
+    return said
