@@ -5,16 +5,19 @@ import asyncio
 import json
 import os
 import signal
+import ssl
 import sys
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
-from portal.demo import controllers
+from portal.demo import controllers, tls
 from portal.demo.auth import Accounts
 from portal.demo.fleet import check_wish, plant
 from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
-from portal.demo.load import Churn, FleetSize, check_churn
 from portal.demo.namespaces import found_first, keep_namespaces
 from portal.demo.quota import keep_quotas
 from portal.demo.server import ApiServer
@@ -26,69 +29,78 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument(
-        "--data", type=Path, help="directory that keeps the objects; without it nothing is kept"
+        "--data", type=Path, help="directory to keep the objects in; without it they are lost"
     )
     parser.add_argument(
         "--fleet", type=check_wish, default="none", help="sample, none, or nodes=N,devices=M,pods=P"
     )
     parser.add_argument("--kubeconfig-out", type=Path, help="where to write the kubeconfig")
+    parser.add_argument("--tls", action="store_true", help="serve HTTPS: kubectl sends no token without it")
     parser.add_argument("--history", type=int, default=10_000, help="changes kept for watches, per resource")
     parser.add_argument("--bookmark-seconds", type=float, default=60.0)
     parser.add_argument("--no-controllers", action="store_true", help="only the API server")
-    parser.add_argument("--no-kubelet", action="store_true", help="Pods are placed, but none runs")
-    parser.add_argument(
-        "--churn",
-        type=check_churn,
-        default="",
-        help="changes a second of a generated fleet: claims=200,pods=100",
-    )
     return parser.parse_args()
 
 
-def _write_kubeconfig(path: Path, accounts: Accounts, url: str) -> None:
+def _write_kubeconfig(path: Path, kubeconfig: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(path.suffix + ".new")
+    fresh = path.with_name(path.name + ".new")
     # JSON is YAML; tokens are for the owner only.
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(accounts.kubeconfig(url), file, indent=2)
+        json.dump(kubeconfig, file, indent=2)
     fresh.replace(path)
 
 
+def _certificate(arguments: argparse.Namespace) -> tuple[ssl.SSLContext | None, bytes]:
+    if not arguments.tls:
+        return None, b""
+    now = datetime.now(UTC)
+    if arguments.data:
+        return tls.server_context(arguments.data, arguments.host, now=now)
+    with tempfile.TemporaryDirectory() as directory:
+        return tls.server_context(Path(directory), arguments.host, now=now)
+
+
+async def _work(store: Store, *, with_controllers: bool) -> None:
+    """Everything that moves by itself, until cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(keep_namespaces(store))
+        tasks.create_task(keep_quotas(store))
+        if with_controllers:
+            tasks.create_task(controllers.run(store))
+
+
 async def _serve(arguments: argparse.Namespace) -> None:
+    """Serve until SIGINT or SIGTERM; whatever fails inside ends the whole."""
     journal: Journal = SqliteJournal(arguments.data) if arguments.data else NoJournal()
     store = Store(journal=journal, history_limit=arguments.history)
     accounts = Accounts.kept_in(journal)
     server = ApiServer(store, accounts, bookmark_seconds=arguments.bookmark_seconds)
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    site = web.TCPSite(runner, arguments.host, arguments.port)
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        await site.start()
-        port = runner.addresses[0][1]
-        url = f"http://{arguments.host}:{port}"
-        if arguments.kubeconfig_out:
-            _write_kubeconfig(arguments.kubeconfig_out, accounts, url)
         found_first(store)
         if not journal.setting("fleet"):
             plant(store, arguments.fleet)
             journal.set_setting("fleet", arguments.fleet)
-        async with asyncio.TaskGroup() as tasks:
-            background = [tasks.create_task(keep_namespaces(store)), tasks.create_task(keep_quotas(store))]
-            if not arguments.no_controllers:
-                running = controllers.run(store, kubelet=not arguments.no_kubelet)
-                background.append(tasks.create_task(running))
-            if arguments.churn:
-                churn = Churn.parse(arguments.churn, store=store, size=FleetSize.parse(arguments.fleet))
-                background.append(tasks.create_task(churn.run()))
-            print(f"listening on {url}", flush=True)  # noqa: T201 - the agreed sign that it is ready
-            await stop.wait()
-            for task in background:
-                task.cancel()
+        context, certificate = _certificate(arguments)
+        await web.TCPSite(runner, arguments.host, arguments.port, ssl_context=context).start()
+        url = f"{'https' if context else 'http'}://{arguments.host}:{runner.addresses[0][1]}"
+        if arguments.kubeconfig_out:
+            _write_kubeconfig(arguments.kubeconfig_out, accounts.kubeconfig(url, certificate=certificate))
+        work = asyncio.create_task(_work(store, with_controllers=not arguments.no_controllers))
+        stopped = asyncio.create_task(stop.wait())
+        print(f"listening on {url}", flush=True)  # noqa: T201 - the agreed sign that it is ready
+        await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if work.done():
+            work.result()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
     finally:
         await runner.cleanup()
         store.close()

@@ -1,5 +1,6 @@
 """Who calls, and what they may do: three accounts with bearer tokens, and the kubeconfig that names them."""
 
+import base64
 import hmac
 import secrets
 from collections.abc import Mapping
@@ -64,12 +65,15 @@ class Accounts:
                     return User(account)
         raise errors.unauthorized()
 
-    def kubeconfig(self, url: str) -> dict[str, Any]:
+    def kubeconfig(self, url: str, *, certificate: bytes = b"") -> dict[str, Any]:
         """A kubeconfig with one context for each account; ``admin`` is current."""
+        cluster = {"server": url}
+        if certificate:
+            cluster["certificate-authority-data"] = base64.b64encode(certificate).decode()
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "embedded", "cluster": {"server": url}}],
+            "clusters": [{"name": "embedded", "cluster": cluster}],
             "users": [{"name": name, "user": {"token": token}} for name, token in self.tokens.items()],
             "contexts": [
                 {"name": name, "context": {"cluster": "embedded", "user": name}} for name in self.tokens

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from portal.demo import auth, discovery, errors, lists, selectors
+from portal.demo import auth, discovery, errors, lists, openapi, selectors
 from portal.demo.auth import Accounts, User
 from portal.demo.faults import Faults
 from portal.demo.patches import PatchKind
@@ -306,6 +306,8 @@ def _document(path: str) -> dict[str, Any] | None:
             document = discovery.group(group)
         case ["apis", group, version]:
             document = discovery.resources(group, version)
+        case ["openapi", "v3", *_]:
+            document = openapi.document(path)
     return document
 
 
