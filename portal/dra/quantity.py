@@ -198,6 +198,11 @@ class Quantity:
         except OverflowError:
             return float("inf") if mantissa > 0 else float("-inf")
 
+    @property
+    def identity(self) -> tuple[int, Format, int | None]:
+        """What tells apart even equal quantities that answer differently (`1000m` and `1`): a key for memos."""
+        return self.nanos, self.format, self._scale
+
     # --- arithmetic -------------------------------------------------------------------------------------------
 
     def __add__(self, other: Quantity) -> Quantity:

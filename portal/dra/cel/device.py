@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeVar
 
 from portal.dra.quantity import Quantity
 from portal.dra.semver import InvalidVersion, Semver
@@ -13,6 +13,8 @@ AttributeValue = Scalar | tuple[Scalar, ...]
 
 Read = tuple[str, ...]
 """("driver",), ("allowMultipleAllocations",), ("attribute", domain, name), ("capacity", domain, name), ("attribute?", domain) …"""
+
+Value = TypeVar("Value")
 
 EVERYTHING: Final = "everything"
 Reads = frozenset[Read] | Literal["everything"]
@@ -63,7 +65,7 @@ class DeviceView:
     message of an attribute that has no usable value: such a device fails every selector with that error.
     """
 
-    __slots__ = ("allow_multiple_allocations", "attributes", "capacities", "driver", "unusable")
+    __slots__ = ("allow_multiple_allocations", "attributes", "capacities", "driver", "oversized", "unusable")
 
     def __init__(
         self,
@@ -79,10 +81,25 @@ class DeviceView:
         self.capacities: dict[str, dict[str, Quantity]] = _by_domain(capacities, driver)
         self.allow_multiple_allocations = allow_multiple_allocations
         self.unusable = unusable
+        self.oversized = _oversized(attributes)
+        """Whether a value is larger than the API admits, so that no assumption on costs holds."""
 
 
-def _by_domain(values: Mapping[str, object] | None, driver: str) -> dict[str, dict[str, object]]:
-    domains: dict[str, dict[str, object]] = {}
+MAX_VALUE_LENGTH: Final = 64
+"""Longest string and longest list that the API admits as an attribute."""
+
+
+def _oversized(attributes: Mapping[str, AttributeValue] | None) -> bool:
+    for value in (attributes or {}).values():
+        if isinstance(value, str | tuple) and len(value) > MAX_VALUE_LENGTH:
+            return True
+        if isinstance(value, tuple) and any(isinstance(item, str) and len(item) > MAX_VALUE_LENGTH for item in value):
+            return True
+    return False
+
+
+def _by_domain(values: Mapping[str, Value] | None, driver: str) -> dict[str, dict[str, Value]]:
+    domains: dict[str, dict[str, Value]] = {}
     for name, value in (values or {}).items():
         domain, identifier = qualified(name, driver)
         domains.setdefault(domain, {})[identifier] = value

@@ -19,3 +19,9 @@ class CelEvaluationError(Exception):
     def __init__(self, message: str) -> None:
         self.message = message
         super().__init__(message)
+
+
+class CostExceeded(Exception):  # noqa: N818 (an event of its own: no operator absorbs it as it absorbs errors)
+    """The evaluation costs more than the limit; becomes a CelEvaluationError where it leaves the evaluator."""
+
+    MESSAGE = "operation cancelled: actual cost limit exceeded"

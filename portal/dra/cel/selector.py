@@ -2,31 +2,216 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
+import functools
+import sys
+import threading
+from collections.abc import Callable, Container, Hashable
+from typing import Any, Final, TypeVar
 
-from portal.dra.cel.device import DeviceView, Reads
-from portal.dra.cel.errors import CelCompileError
+from portal.dra.cel import ast
+from portal.dra.cel.checker import check
+from portal.dra.cel.device import EVERYTHING, DeviceView, Reads
+from portal.dra.cel.environment import CONSUMABLE_CAPACITY, LIST_ATTRIBUTES, Environment
+from portal.dra.cel.errors import CelCompileError, CelEvaluationError, CostExceeded
+from portal.dra.cel.literals import check_literals
+from portal.dra.cel.loops import Run
+from portal.dra.cel.parser import parse
+from portal.dra.cel.program import MAX_COST, build
+from portal.dra.cel.reads import find_reads, key_getter, whole_key
+from portal.dra.cel.syntax import MAX_LENGTH, Source
+from portal.dra.cel.values import reset_work, type_name
+
+Result = TypeVar("Result")
+
+_SHORT: Final = 2000
+"""Up to this length, no expression without macros can reach the cost limit on a device that the API admits."""
 
 
 class Selector:
     """A compiled expression. Immutable, safe to share between threads."""
 
-    expression: str
-    reads: Reads
-    estimated_cost: int
+    __slots__ = ("_build_counted", "_counted", "_deep", "_getters", "_run", "_slots", "expression", "reads", "result_type")
+
+    def __init__(
+        self, expression: str, tree: ast.Node, source: Source, *, deep: bool
+    ) -> None:
+        self.expression = expression
+        self.reads: Reads = find_reads(tree)
+        self.result_type = str(tree.type)
+        self._deep = deep
+        self._getters = (
+            [] if self.reads == EVERYTHING else [key_getter(read) for read in sorted(self.reads)]  # type: ignore[arg-type]  # not the word
+        )
+        counted = len(expression) > _SHORT or _can_take_long(tree)
+        self._run, self._slots = build(tree, source, counted=counted)
+        self._build_counted = None if counted else functools.partial(build, tree, source, counted=True)
+        self._counted: tuple[Run, int] | None = (self._run, self._slots) if counted else None
 
     def evaluate(self, device: DeviceView) -> bool:
         """Whether the device matches; raises CelEvaluationError."""
-        raise NotImplementedError
+        if device.unusable is not None:
+            raise CelEvaluationError(device.unusable)
+        if self._counted is not None or device.oversized or self._deep:
+            return self._evaluate_counted(device)[0]
+        frame = [device, 0, *(None,) * (self._slots - 2)]
+        try:
+            result = self._run(frame)
+        except (CelEvaluationError, CostExceeded, RecursionError, TypeError, ValueError, AttributeError) as error:
+            raise _as_evaluation_error(error) from None
+        if type(result) is bool:
+            return result
+        raise _no_bool(result)
+
+    def cost(self, device: DeviceView) -> int:
+        """What evaluating the expression for this device costs, as Kubernetes counts it; raises as `evaluate`."""
+        return self._evaluate_counted(device)[1]
+
+    def _evaluate_counted(self, device: DeviceView) -> tuple[bool, int]:
+        if self._counted is None:
+            self._counted = self._with_room(self._build_counted) if self._build_counted else (self._run, self._slots)
+        run, slots = self._counted
+        frame: list[Any] = [device, 0, *(None,) * (slots - 2)]
+        reset_work()
+        try:
+            result = self._with_room(functools.partial(run, frame))
+        except (CelEvaluationError, CostExceeded, RecursionError, TypeError, ValueError, AttributeError) as error:
+            raise _as_evaluation_error(error) from None
+        if type(result) is bool:
+            return result, frame[1]
+        raise _no_bool(result)
+
+    def _with_room(self, call: Callable[[], Result]) -> Result:
+        return _deeply(call) if self._deep else call()
 
     def memo_key(self, device: DeviceView) -> Hashable:
-        """Two devices with the same key get the same answer (value types included); see `reads`."""
-        raise NotImplementedError
+        """Two devices with the same key get the same answer: the values that the expression reads, with their types."""
+        if self.reads == EVERYTHING:
+            return (device.unusable, whole_key(device))
+        return (device.unusable, *[getter(device) for getter in self._getters])
+
+    def __repr__(self) -> str:
+        return f"Selector({self.expression!r})"
+
+
+def _as_evaluation_error(error: Exception) -> CelEvaluationError:
+    if isinstance(error, CelEvaluationError):
+        return error
+    if isinstance(error, CostExceeded):
+        return CelEvaluationError(CostExceeded.MESSAGE)
+    if isinstance(error, RecursionError):
+        return CelEvaluationError("values nest too deeply")
+    # A value of another type inside of a list or map than its static type promised, by way of dyn().
+    return CelEvaluationError("no such overload")
+
+
+def _no_bool(result: object) -> CelEvaluationError:
+    return CelEvaluationError(f"CEL result of type {type_name(result)} could not be converted to bool")
+
+
+_LOOPING: Final = (ast.Comprehension, ast.Bind, ast.OptionalMap)
+_GROWING: Final = frozenset(
+    "replace join format split findAll lists.range flatten slice sort reverse distinct @sortByAssociatedKeys "
+    "strings.quote sets.contains sets.equivalent sets.intersects".split()
+)
+
+
+def _can_take_long(node: ast.Node) -> bool:
+    """Whether the cost is more than what the length of the expression bounds."""
+    pending: list[ast.Node] = [node]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, _LOOPING):
+            return True
+        match current:
+            case ast.Call():
+                if current.function in _GROWING:
+                    return True
+                pending.extend(current.operands)
+            case ast.Select():
+                pending.append(current.operand)
+            case ast.ListLiteral():
+                pending.extend(current.items)
+            case ast.MapLiteral():
+                pending.extend(part for key, value, _ in current.entries for part in (key, value))
+    return False
+
+
+# --- depth --------------------------------------------------------------------------------------------------------
+
+_DEEP_STACK: Final = 20_000
+_stack_lock: Final = threading.Lock()
+
+
+def _deeply(call: Callable[[], Result]) -> Result:
+    """Run with room for the deepest expression that the grammar's limit admits.
+
+    Python functions calling each other use no C stack; only the counter of the interpreter stands in the way.
+    """
+    with _stack_lock:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, _DEEP_STACK))
+        try:
+            return call()
+        finally:
+            sys.setrecursionlimit(before)
+
+
+def _compile(expression: str, features: Container[str], *, deep: bool) -> tuple[Selector, ast.Node]:
+    source = Source(expression)
+    tree = parse(source)
+    check(tree, source, Environment.of(features))
+    check_literals(tree, source)
+    return Selector(expression, tree, source, deep=deep), tree
 
 
 def compile_selector(
     expression: str, *, features: Container[str] = frozenset(), enforce_estimate: bool = False
 ) -> Selector:
-    """Compile; raises CelCompileError. As the scheduler compiles; with `enforce_estimate` as the API server
-    validates, which also rejects what could cost more than a million at worst."""
-    raise CelCompileError("not built yet")
+    """Compile an expression; raises CelCompileError.
+
+    `features` are the names of the gates that are on. Without `enforce_estimate` it compiles as the scheduler does;
+    with it, as the API server validates: what could cost more than `MAX_COST` at worst is refused.
+    """
+    gates = frozenset(gate for gate in (CONSUMABLE_CAPACITY, LIST_ATTRIBUTES) if gate in features)
+    found = _compile_once(expression, gates)
+    if isinstance(found, CelCompileError):
+        raise CelCompileError(found.message, found.line, found.column)
+    if enforce_estimate:
+        enforce(found, gates)
+    return found
+
+
+def enforce(selector: Selector, gates: frozenset[str]) -> None:
+    """Refuse a selector whose estimated maximum is above the limit."""
+    cost = estimated_cost(selector.expression, gates)
+    if cost > MAX_COST:
+        raise CelCompileError("too complex, exceeds cost limit")
+
+
+@functools.lru_cache(maxsize=1024)
+def estimated_cost(expression: str, gates: frozenset[str]) -> int:
+    """The most that evaluating the expression may cost, by Kubernetes' estimate; raises CelCompileError."""
+    source = Source(expression)
+
+    def run() -> int:
+        tree = parse(source)
+        check(tree, source, Environment.of(gates))
+        return estimate(tree)
+
+    return _deeply(run)
+
+
+@functools.lru_cache(maxsize=2048)
+def _compile_once(expression: str, gates: frozenset[str]) -> Selector | CelCompileError:
+    """Errors are remembered too: a bad selector is tried for every node."""
+    if len(expression.encode("utf-8", "replace")) > MAX_LENGTH:
+        return CelCompileError(f"must not be longer than {MAX_LENGTH} bytes")
+    try:
+        try:
+            return _compile(expression, gates, deep=False)[0]
+        except RecursionError:
+            return _deeply(lambda: _compile(expression, gates, deep=True)[0])
+    except CelCompileError as error:
+        return error
+    except RecursionError:
+        return CelCompileError("expression recursion limit exceeded")
