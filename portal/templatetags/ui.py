@@ -336,7 +336,7 @@ def _control_class(field: BoundField) -> str:
     if isinstance(widget, CheckboxInput):
         return "form-check-input"
     if isinstance(widget, RadioSelect):
-        # Radios and checkbox lists give their class to the group too; the style sheet knows them by the fieldset.
+        # They give their class to the group too; the style sheet knows them by the fieldset.
         return ""
     return "form-select" if isinstance(widget, Select) else "form-control"
 

@@ -1,0 +1,168 @@
+"""Message catalogues without a system gettext: ``python -m portal.translations compile | extract | check``.
+
+- ``compile`` writes the .mo files that Django reads (a set-up step; they are not committed);
+- ``extract`` brings the .po files up to date with the source: new messages come in untranslated, those that
+  the source no longer has go;
+- ``check`` fails when a message of the source is missing, untranslated or fuzzy in a catalogue.
+
+Messages come from gettext calls in Python, from the templates' tags, and from the sentences of `portal.dra`,
+which is pure and so cannot mark its own.
+"""
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract_python
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCALE_DIR = ROOT / "locale"
+SOURCES = ("portal", "inventory", "claims")
+# The embedded cluster speaks Kubernetes, not to people.
+NOT_FOR_PEOPLE = ("portal/demo/", "portal/dra/", "portal/kube/")
+TEMPLATES = ("templates",)
+
+_PLURAL = (1, 2)
+_CONTEXT = ((1, "c"), 2)
+_CONTEXT_PLURAL = ((1, "c"), 2, 3)
+KEYWORDS = {
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), None),
+    **dict.fromkeys(("ngettext", "ngettext_lazy"), _PLURAL),
+    **dict.fromkeys(("pgettext", "pgettext_lazy"), _CONTEXT),
+    **dict.fromkeys(("npgettext", "npgettext_lazy"), _CONTEXT_PLURAL),
+}
+
+
+# --- finding ---------------------------------------------------------------------------------------
+
+
+def messages_of_source() -> Catalog:
+    """Every message that the source asks for, with the files that do."""
+    catalog = Catalog(project="Claimdesk", charset="utf-8", fuzzy=False)
+    for folder in SOURCES:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            if "/migrations/" not in place and not place.startswith(NOT_FOR_PEOPLE):
+                _add(catalog, place, path.read_text(encoding="utf-8"))
+    for folder in TEMPLATES:
+        for path in sorted((ROOT / folder).rglob("*.html")):
+            _add(catalog, path.relative_to(ROOT).as_posix(), _as_python(path.read_text(encoding="utf-8")))
+    for sentence in _sentences_of_engine():
+        catalog.add(sentence, locations=[("portal/dra/phrases.py", 0)], flags=["python-brace-format"])
+    return catalog
+
+
+def _add(catalog: Catalog, place: str, python: str) -> None:
+    found = extract_python(
+        io.BytesIO(python.encode()), list(KEYWORDS), ["Translators"], {"encoding": "utf-8"}
+    )
+    for _line, function, arguments, comments in found:
+        spec = KEYWORDS[function]
+        values = arguments if isinstance(arguments, tuple) else (arguments,)
+        if not values or values[0] is None:
+            raise ValueError(f"{place}: {function}() is called with something that is not a plain string")
+        context, message_id = None, values[0]
+        if spec in (_CONTEXT, _CONTEXT_PLURAL):
+            context, *values = values
+            message_id = values[0]
+        if spec in (_PLURAL, _CONTEXT_PLURAL):
+            message_id = tuple(values[:2])
+        catalog.add(message_id, context=context, locations=[(place, 0)], auto_comments=comments)
+
+
+def _as_python(template: str) -> str:
+    """A template's messages as gettext calls, the way Django's makemessages sees them."""
+    from django.conf import settings
+    from django.utils.translation.template import templatize
+
+    if not settings.configured:
+        settings.configure()
+    # The indentation of HTML is none of Python's.
+    return "\n".join(line.lstrip() for line in templatize(template).splitlines())
+
+
+def _sentences_of_engine() -> Sequence[str]:
+    from portal.dra.phrases import PHRASES
+
+    return list(PHRASES.values())
+
+
+# --- catalogues ------------------------------------------------------------------------------------
+
+
+def catalogues() -> Iterator[tuple[Path, Catalog]]:
+    """The .po files and what they hold."""
+    for path in sorted(LOCALE_DIR.glob("*/LC_MESSAGES/django.po")):
+        with path.open("rb") as file:
+            yield path, read_po(file, locale=path.parent.parent.name, abort_invalid=True)
+
+
+def compile_all() -> None:
+    """Writes a .mo file beside each .po file, replacing an older one in one step."""
+    for path, catalog in catalogues():
+        fresh = path.with_suffix(".mo.new")
+        with fresh.open("wb") as file:
+            write_mo(file, catalog)
+        fresh.replace(path.with_suffix(".mo"))
+
+
+def extract_all() -> None:
+    """Brings every .po file up to date; guesses nothing (no fuzzy matches), keeps nothing obsolete."""
+    source = messages_of_source()
+    for path, catalog in catalogues():
+        catalog.update(source, no_fuzzy_matching=True, update_creation_date=False)
+        catalog.obsolete.clear()
+        catalog.msgid_bugs_address = catalog.last_translator = catalog.language_team = ""
+        with path.open("wb") as file:
+            write_po(file, catalog, width=110, sort_output=True, include_lineno=False, ignore_obsolete=True)
+
+
+def shortcomings() -> list[str]:
+    """What is wrong with the catalogues, one line per message; empty when all is translated."""
+    source, found = messages_of_source(), []
+    for path, catalog in catalogues():
+        name = path.parent.parent.name
+        for message in source:
+            if message.id:
+                known = catalog.get(message.id, context=message.context)
+                if problem := _problem(known):
+                    found.append(f"{name}: {problem}: {message.id!r} ({message.locations[0][0]})")
+    return found
+
+
+def _problem(known: Message | None) -> str:
+    if known is None:
+        return "missing"
+    if known.fuzzy:
+        return "fuzzy"
+    strings = [known.string] if isinstance(known.string, str) else list(known.string or ())
+    if not strings or not all(strings):
+        return "untranslated"
+    if any(True for _ in known.check()):
+        return "placeholders differ"
+    return ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command; its exit code."""
+    match list(arguments):
+        case ["compile"]:
+            compile_all()
+        case ["extract"]:
+            extract_all()
+        case ["check"]:
+            lines = shortcomings()
+            sys.stdout.writelines(f"{line}\n" for line in lines)
+            return 1 if lines else 0
+        case _:
+            sys.stderr.write("usage: python -m portal.translations compile | extract | check\n")
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
