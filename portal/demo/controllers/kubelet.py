@@ -159,7 +159,7 @@ class PodRunner(Controller[Key]):
         return node is not None and runs_kubelet(node)
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
-        if delta.new is not None and delta.new.spec.node_name and not _settled(delta.new):
+        if delta.new is not None and not _settled(delta.new) and self._is_ours(delta.new):
             self.queue.add(delta.key)
 
     def _node_changed(self, delta: Delta[Node]) -> None:
@@ -168,9 +168,8 @@ class PodRunner(Controller[Key]):
             and runs_kubelet(delta.new)
             and (delta.old is None or not runs_kubelet(delta.old))
         ):
-            for key, pod in self.world.pods.objects.items():
-                if pod.spec.node_name == delta.new.metadata.name and not _settled(pod):
-                    self.queue.add(key)
+            for key in self.world.pods_on[delta.new.metadata.name]:
+                self.queue.add(key)
 
     def _claim_changed(self, delta: Delta[Any]) -> None:
         """A Pod that waits for its devices is looked at again when its claim changes."""

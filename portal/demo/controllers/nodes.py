@@ -136,14 +136,13 @@ class OrphanedPods(Controller[Key]):
 
     def _node_changed(self, delta: Delta[Node]) -> None:
         if delta.new is None:
-            for key, pod in self.world.pods.objects.items():
-                if pod.spec.node_name == delta.key[1]:
-                    self.queue.add(key)
+            for key in self.world.pods_on[delta.key[1]]:
+                self.queue.add(key)
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         pod = delta.new
-        if pod is not None and pod.spec.node_name and (delta.old is None or not delta.old.spec.node_name):
-            # Nodes may come to be known only after their Pods, at the start.
+        if pod is not None and pod.spec.node_name and self.world.nodes.get("", pod.spec.node_name) is None:
+            # Perhaps the node only comes to be known a moment after its Pod.
             self.queue.add(delta.key, after=ORPHAN_SECONDS)
 
 

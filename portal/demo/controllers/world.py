@@ -21,7 +21,7 @@ from portal.dra.model import (
     ResourceSlice,
 )
 
-from .view import Described, View, decoder
+from .view import Described, Index, View, decoder
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 EVENT_LIFETIME_SECONDS = 3600.0
@@ -45,10 +45,10 @@ class World:
         self.quotas = View(store, "resourcequotas", decoder(Described))
         self.accounts = View(store, "serviceaccounts", decoder(Described))
 
-    @property
-    def views(self) -> dict[str, View[Any]]:
-        """All views by the plural of their resource."""
-        return {view.plural: view for view in vars(self).values() if isinstance(view, View)}
+        self.views: dict[str, View[Any]] = {
+            view.plural: view for view in vars(self).values() if isinstance(view, View)
+        }
+        self.pods_on = Index(self.pods, lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
 
     def refresh(self) -> None:
         """Catch up with everything."""
