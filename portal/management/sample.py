@@ -1,6 +1,5 @@
 """The sample organisation of the demo: people, projects, namespaces, prices, and the embedded cluster."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,27 +10,9 @@ from claims.models import Price, PriceBook
 from inventory.bindings import bind
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Membership, Project, User
+from portal.management.people import PASSWORD, PEOPLE, Person
 
-PASSWORD = "accelerate"  # noqa: S105 - printed for everybody to use, on loopback only
 CLUSTER = "northern"
-
-
-@dataclass(frozen=True)
-class Person:
-    username: str
-    first_name: str
-    last_name: str
-    role: str
-    is_administrator: bool = False
-    is_finance: bool = False
-
-
-PEOPLE = (
-    Person("rhea", "Rhea", "Okafor", "researcher"),
-    Person("leo", "Leo", "Marchetti", "project lead"),
-    Person("ada", "Ada", "Lindqvist", "platform administrator", is_administrator=True),
-    Person("finn", "Finn", "Duarte", "finance", is_finance=True),
-)
 
 # slug, name, cost centre, description, members by role
 PROJECTS = (
@@ -59,19 +40,10 @@ PRICES = (
 
 
 @transaction.atomic
-def make_sample_organisation(*, kubeconfig: Path, now: datetime) -> None:
-    """Make what is missing; what is there (and was perhaps changed by hand since) stays as it is."""
+def make_sample_organisation(*, now: datetime) -> None:
+    """Make the people, projects and prices that are missing; what is there (and was perhaps changed by hand
+    since) stays as it is."""
     people = {person.username: _person(person) for person in PEOPLE}
-    cluster, _ = Cluster.objects.get_or_create(
-        name=CLUSTER,
-        defaults={
-            "region": "Uppsala",
-            "credentials": Cluster.Credentials.KUBECONFIG,
-            "kubeconfig_path": str(kubeconfig),
-            "kubeconfig_context": "portal",
-            "created_at": now,
-        },
-    )
     for slug, name, cost_centre, description, roles in PROJECTS:
         project, created = Project.objects.get_or_create(
             slug=slug,
@@ -87,9 +59,6 @@ def make_sample_organisation(*, kubeconfig: Path, now: datetime) -> None:
                 Membership(user=people[username], project=project, role=role)
                 for username, role in roles.items()
             )
-        if not NamespaceBinding.objects.filter(cluster=cluster, namespace=slug).exists():
-            # A day back, so that what already runs on the cluster has an owner from its start.
-            bind(cluster=cluster, namespace=slug, project=project, valid_from=now - timedelta(days=1))
     if not PriceBook.objects.exists():
         book = PriceBook.objects.create(
             name="Sample prices", currency="EUR", valid_from=now - timedelta(days=31)
@@ -98,6 +67,27 @@ def make_sample_organisation(*, kubeconfig: Path, now: datetime) -> None:
             Price(book=book, device_class=device_class, product=product, per_hour=price)
             for device_class, product, price in PRICES
         )
+
+
+@transaction.atomic
+def add_sample_cluster(*, kubeconfig: Path, now: datetime) -> None:
+    """Follow the embedded cluster, and bind the namespaces that are named like projects to them."""
+    cluster, _ = Cluster.objects.get_or_create(
+        name=CLUSTER,
+        defaults={
+            "region": "Uppsala",
+            "credentials": Cluster.Credentials.KUBECONFIG,
+            "kubeconfig_path": str(kubeconfig),
+            "kubeconfig_context": "portal",
+            "created_at": now,
+        },
+    )
+    bound = set(NamespaceBinding.objects.filter(cluster=cluster).values_list("namespace", flat=True))
+    for slug, *_rest in PROJECTS:
+        if slug not in bound:
+            # A day back, so that what already runs on the cluster has an owner from its start.
+            project = Project.objects.get(slug=slug)
+            bind(cluster=cluster, namespace=slug, project=project, valid_from=now - timedelta(days=1))
 
 
 def _person(person: Person) -> User:

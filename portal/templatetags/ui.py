@@ -82,8 +82,9 @@ def state_badge(state: str, text: str = "", title: str = "") -> SafeString:
     """
     look = appearance(state)
     return format_html(
-        '<span class="cd-state cd-state-{}"{}>{}<span>{}</span></span>',
+        '<span class="cd-state cd-state-{}" data-state="{}"{}>{}<span>{}</span></span>',
         look.tone,
+        state,
         format_html(' title="{}"', title) if title else "",
         icon(look.icon),
         text or state.replace("-", " "),

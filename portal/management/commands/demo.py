@@ -13,7 +13,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from portal.management.sample import CLUSTER, PASSWORD, PEOPLE, make_sample_organisation
+from portal.management.people import PASSWORD, PEOPLE
+from portal.management.sample import CLUSTER, add_sample_cluster, make_sample_organisation
 from portal.stack import Stack, UnableToStart, free_port
 
 WEB_PORT = 8000
@@ -63,7 +64,8 @@ class Command(BaseCommand):
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             self.stdout.write("Preparing the database…")
             call_command("migrate", interactive=False, verbosity=0)
-        make_sample_organisation(kubeconfig=stack.cluster_kubeconfig, now=timezone.now())
+        make_sample_organisation(now=timezone.now())
+        add_sample_cluster(kubeconfig=stack.cluster_kubeconfig, now=timezone.now())
         connection.close()
         stack.wait_for_cluster()
         stack.start_portal()
