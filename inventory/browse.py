@@ -162,8 +162,14 @@ class DeviceSearch:
 
     def page(self, *, offset: int, limit: int) -> list[Device]:
         """`limit` matching devices from `offset` on, in the wanted order, with profile and pool."""
+        runs = self._runs(offset, limit)
+        first, between, last = runs[:1], runs[1:-1], runs[1:][-1:]
         ids: list[int] = []
-        for cells, start, stop in self._runs(offset, limit):
+        for cells, start, stop in first:
+            ids += self._ids(cells, start, stop)
+        if between:
+            ids += self._ids_of_whole([cells for cells, _start, _stop in between])
+        for cells, start, stop in last:
             ids += self._ids(cells, start, stop)
         rank = {pk: place for place, pk in enumerate(ids)}
         found = Device.objects.filter(pk__in=ids).select_related("pool")
@@ -293,6 +299,19 @@ class DeviceSearch:
             order = tuple(f"-{column}" for column in order)
         rows = self._narrowed(cells)
         return list(rows.order_by(*order).values_list("pk", flat=True)[start:stop])
+
+    def _ids_of_whole(self, groups: Sequence[Sequence[Cell]]) -> list[int]:
+        """All rows of several groups, group by group: one query however many, since each is small."""
+        places = {
+            (cell.profile.pk, cell.cluster.pk, cell.stored_state): place
+            for place, cells in enumerate(groups)
+            for cell in cells
+        }
+        rows = self._narrowed([cell for cells in groups for cell in cells]).order_by(*_ROW_ORDER)
+        found = list(rows.values_list("pk", "profile_id", "cluster_id", "state"))
+        # A row that changed between two queries of this request has lost its place.
+        found.sort(key=lambda row: places.get(row[1:], len(places)))
+        return [row[0] for row in found]
 
     def _narrowed(self, cells: Sequence[Cell]) -> QuerySet[Device]:
         """The rows of some cells of the table."""

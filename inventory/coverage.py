@@ -18,6 +18,8 @@ from inventory.models import Cluster, Stream
 DEVICE_RESOURCES = ("resourceslices", "resourceclaims", "nodes")
 # API servers send a bookmark about once a minute on a quiet watch; two missing ones are silence.
 SILENCE = timedelta(minutes=3)
+# A follower that reaches its cluster says so every few seconds; without one, nothing is new.
+NO_CONTACT = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ def coverage_of(cluster: Cluster, streams: Iterable[Stream], *, now: datetime) -
             "resource": broken[0].resource,
             "state": Stream.State(broken[0].state).label,
         }
+    elif cluster.contacted_at is None or cluster.contacted_at < now - NO_CONTACT:
+        why = _("nobody follows it")
     elif as_of < now - SILENCE:
         why = _("nothing heard")
     return Coverage(cluster=cluster, in_step=not why, as_of=as_of, why=why)

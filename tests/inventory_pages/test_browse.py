@@ -1,0 +1,180 @@
+"""Counts, pages and orders of a search equal what looking at every device one by one gives."""
+
+from collections import Counter
+from itertools import chain
+
+import pytest
+from django.db import connection
+from django.http import QueryDict
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from inventory import browse
+from inventory.browse import STATE_ORDER, UNKNOWN, DeviceSearch, FleetFacts, product_name
+from inventory.filters import SORTS, DeviceFilter
+from inventory.models import ClassProfile, Cluster, Device
+from tests.inventory_pages.factories import (
+    make_class,
+    make_cluster,
+    make_device,
+    make_fleet,
+    make_pool,
+    make_profile,
+)
+
+pytestmark = pytest.mark.django_db
+
+SEARCHES = [
+    "",
+    "state=free",
+    "state=unknown",
+    "state=free&state=held&vendor=Vendor+1",
+    "vendor=Vendor+0&vendor=Vendor+2&state=unavailable",
+    "product=Accelerator+01",
+    "product=gone",
+    "driver=gpu-1.example.com&cluster=berlin",
+    "cluster=oslo",
+    "class=gpu-0.example.com",
+    "class=two-cards",
+    "class=two-cards&class=gpu-1.example.com&state=free",
+    "node=node-00001&node=node-00004",
+    "node=node-00001&vendor=Vendor+1&node=nowhere",
+    "q=accelerator+02",
+    "q=NODE-00003",
+    "q=gpu-1",
+    "q=vendor+1&state=held",
+    "q=fabric",
+    "q=oslo+gpu-2",
+    "q=%25",
+    "q=_",
+    "q=no-such-thing",
+]
+
+
+@pytest.fixture
+def two_clusters(db: None) -> None:
+    make_fleet(make_cluster("berlin"), nodes=7, per_node=4, kinds=5)
+    make_fleet(make_cluster("oslo", state=Cluster.State.UNREACHABLE), nodes=3, per_node=4, kinds=2)
+    berlin = Cluster.objects.get(name="berlin")
+    # Devices that no node has, in a pool found by its own name.
+    fabric = make_pool(berlin, "fabric-a", driver="gpu-0.example.com")
+    for port in range(3):
+        make_device(
+            berlin, f"port-{port}", node="", pool=fabric,
+            profile=make_profile("", driver="gpu-0.example.com", vendor="", kind="nic", memory=""),
+        )  # fmt: skip
+    first, last = Device.objects.order_by("pk")[:1][0], Device.objects.filter(name="port-2")[0]
+    make_class(berlin, "two-cards", devices=(first, last))
+
+
+def search(query: str) -> DeviceSearch:
+    return DeviceSearch(DeviceFilter.parse(QueryDict(query)), facts=FleetFacts.load(now=timezone.now()))
+
+
+def facts_of(device: Device) -> dict[str, set[str]]:
+    """The facets of one device, looked up the slow way."""
+    in_step = device.cluster.name == "berlin"
+    matches = ClassProfile.objects.filter(profile=device.profile, device_class__cluster=device.cluster)
+    classes = {m.device_class.name for m in matches if m.device_id in (None, device.pk)}
+    return {
+        "state": {device.state if in_step else UNKNOWN},
+        "cluster": {device.cluster.name},
+        "vendor": {device.profile.vendor},
+        "product": {product_name(device.profile)},
+        "kind": {device.profile.kind},
+        "driver": {device.profile.driver},
+        "class": classes,
+        "node": {device.node_name},
+    }
+
+
+def mentions(device: Device, term: str) -> bool:
+    profile = device.profile
+    places = [device.name, device.node_name, device.pool.name, device.cluster.name]
+    kinds = [product_name(profile), profile.driver, profile.vendor, profile.kind]
+    if len(term) >= browse.MIN_HARDWARE_TEXT:
+        places.append(device.hardware_id)
+    return any(term.casefold() in text.casefold() for text in (*places, *kinds))
+
+
+def passing(wanted: DeviceFilter, *, but: str = "") -> list[Device]:
+    """Matching devices by looking at each; `but` names a facet whose choice is ignored."""
+    devices = Device.objects.select_related("cluster", "profile", "pool")
+    return [
+        device
+        for device in devices
+        if all(mentions(device, term) for term in wanted.terms)
+        and all(
+            facts_of(device)[facet] & set(values) for facet, values in wanted.chosen.items() if facet != but
+        )
+    ]
+
+
+@pytest.mark.usefixtures("two_clusters")
+@pytest.mark.parametrize("few", [0, 1000], ids=["many hits", "few hits"])
+@pytest.mark.parametrize("query", SEARCHES)
+def test_results_and_facets_equal_a_recount(query: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browse, "FEW", few)
+    monkeypatch.setattr(browse, "SMALL_GROUP", few)
+    found = search(query)
+    expected = passing(found.wanted)
+    assert found.total == len(expected)
+    assert {device.pk for device in found.rows()} == {device.pk for device in expected}
+    for facet in found.facets():
+        recount = Counter(
+            chain.from_iterable(facts_of(d)[facet.name] for d in passing(found.wanted, but=facet.name))
+        )
+        del recount[""]
+        shown = {value.value: value.count for value in facet.values if value.count}
+        assert shown == (dict(sorted(recount.items())[:8]) if facet.more else dict(recount)), facet.name
+        assert {v.value for v in facet.values if v.chosen} == set(found.wanted.values(facet.name))
+
+
+@pytest.mark.usefixtures("two_clusters")
+@pytest.mark.parametrize("limit", [1, 4, 50])
+@pytest.mark.parametrize("sort", [*SORTS, *(f"-{sort}" for sort in SORTS)])
+def test_pages_show_every_match_once_and_in_order(sort: str, limit: int) -> None:
+    found = search(f"sort={sort}&state=free&state=held&state=unknown")
+    pages = [
+        device for start in range(0, found.total, limit) for device in found.page(offset=start, limit=limit)
+    ]
+    assert sorted(device.pk for device in pages) == sorted(device.pk for device in passing(found.wanted))
+    keys = {
+        "node": lambda d: (d.node_name, d.name),
+        "product": lambda d: product_name(d.profile).casefold(),
+        "driver": lambda d: d.profile.driver,
+        "memory": lambda d: -1 if d.profile.memory_bytes is None else d.profile.memory_bytes,
+        "state": lambda d: STATE_ORDER.index(UNKNOWN if d.cluster.name == "oslo" else d.state),
+        "cluster": lambda d: d.cluster.name,
+    }
+    order = [keys[sort.removeprefix("-")](device) for device in pages]
+    assert order == sorted(order, reverse=sort.startswith("-"))
+
+
+@pytest.mark.usefixtures("two_clusters")
+def test_beyond_the_last_page_there_is_nothing() -> None:
+    assert search("").page(offset=10_000, limit=50) == []
+
+
+def test_an_empty_fleet_can_be_searched() -> None:
+    found = search("q=x&state=free&class=y")
+    assert (found.total, list(found.rows()), found.page(offset=0, limit=50)) == (0, [], [])
+    assert [facet.name for facet in found.facets()] == ["state", "class", "node"]
+
+
+@pytest.mark.parametrize("query", ["", "sort=-product&state=free", "q=node-00", "class=gpu-1.example.com"])
+def test_the_number_of_queries_does_not_grow_with_the_fleet(query: str) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            found = search(query)
+            found.facets()
+            found.page(offset=0, limit=50)
+        return len(captured)
+
+    make_fleet(make_cluster("berlin"), nodes=4, per_node=2, kinds=3)
+    small = queries()
+    make_fleet(make_cluster("oslo"), nodes=60, per_node=8, kinds=24)
+    assert queries() <= small
+    assert small <= 12
