@@ -72,6 +72,8 @@ class Watch:
         self._closed = threading.Event()
         # The server's clock when the watch began, from its Date header.
         self.date = date
+        # Whether the server itself ended the watch, so that everything up to then was seen.
+        self.ended_well = False
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +104,7 @@ class Watch:
                 # read).
                 return
             if not data:
+                self.ended_well = not self._closed.is_set()
                 return
             *lines, rest = (rest + data).split(b"\n")
             if len(rest) > MAX_LINE_BYTES:

@@ -1,0 +1,1 @@
+"""Following a cluster: one lease, one thread per resource, one writer."""

@@ -1,0 +1,78 @@
+"""Which attributes identify a single piece of hardware, and what names it across renames.
+
+Everything here is a table that follows what real drivers publish; a driver that we do not know is read by the
+names that attributes usually have.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Bare attribute names, lower-case, whose value belongs to one piece (or to its place in one machine).
+IDENTITY_NAMES = frozenset(
+    {
+        *("uuid", "parentuuid", "uid", "guid", "serial", "serialnumber", "boardserial"),
+        *("pcibusid", "pciaddress", "pciaddr", "pcieroot", "pciroot", "parentpciaddress", "parentpcibusid"),
+        *("index", "minor", "parentindex", "parentminor", "cardindex", "renderindex", "placementstart"),
+        *("mac", "macaddress", "ifname", "alias", "ipv4", "ipv6", "rdmadevice", "nodeguid", "portguid"),
+        *("cgroup", "devicepath", "devnode"),
+    }
+)
+
+# The same for one driver, where a usual name means something else (or an unusual one means a place).
+# AMD's and VFIO's `deviceID` is the PCI model and stays in the profile; Neuron's `deviceId` counts within
+# a node.
+IDENTITY_NAMES_OF_DRIVER: Mapping[str, frozenset[str]] = {
+    "compute-domain.nvidia.com": frozenset({"id", "domain"}),
+    "neuron.aws.com": frozenset({"deviceid", "topology_x", "topology_y"}),
+    "dra.cpu": frozenset({"cpuid", "coreid"}),
+}
+
+# Drivers whose uuid is shared by all devices of a node.
+SHARED_UUID_DRIVERS = frozenset({"tpu.google.com"})
+
+# Sources of the hardware id, best first.
+_UUID = ("uuid", "guid")
+_PCI = ("pcibusid", "pciaddress", "pciaddr")
+_SERIAL = ("serial", "serialnumber", "boardserial")
+_PARENT = ("parentuuid",)
+
+TypedValues = Mapping[str, Mapping[str, Any]]
+
+
+def qualified(name: str, *, driver: str) -> str:
+    """The full name of an attribute or capacity: bare names belong to the driver's domain."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def is_identity(name: str, *, driver: str) -> bool:
+    """Whether an attribute (bare or qualified) identifies the single piece and stays out of the profile."""
+    bare = name.rpartition("/")[2].lower()
+    return bare in IDENTITY_NAMES or bare in IDENTITY_NAMES_OF_DRIVER.get(driver, frozenset())
+
+
+def hardware_id(identity: TypedValues, *, driver: str, device: str, place: str) -> str:
+    """What names the physical piece across renames: its uuid where the driver's uuids are unique, else a
+    partition's parent and name, else its PCI address at `place` (the node, or the pool where there is
+    none), else its serial; "" where nothing does. At most 128 characters."""
+    values = _bare_values(identity)
+    if driver not in SHARED_UUID_DRIVERS and (found := _first(values, _UUID)):
+        return found[:128]
+    if parent := _first(values, _PARENT):
+        return f"{parent}#{device}"[:128]
+    if address := _first(values, _PCI):
+        return f"{place}/{address}"[-128:]
+    return _first(values, _SERIAL)[:128]
+
+
+def _bare_values(identity: TypedValues) -> dict[str, str]:
+    """Bare lower-case name → value; where two domains use one name, the driver-independent domain wins."""
+    values: dict[str, str] = {}
+    for name in sorted(identity, key=lambda name: name.startswith("resource.kubernetes.io/")):
+        value = identity[name].get("string")
+        if isinstance(value, str):
+            values[name.rpartition("/")[2].lower()] = value.strip()
+    return values
+
+
+def _first(values: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((values[name] for name in names if values.get(name)), "")

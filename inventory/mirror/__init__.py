@@ -1,0 +1,1 @@
+"""Applying what a cluster said to the mirror: rows, observations and checkpoints in one transaction."""

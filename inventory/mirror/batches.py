@@ -1,0 +1,68 @@
+"""What the streams hand to the writer."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from portal.kube.resources import Resource
+
+# (namespace, name)
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object as listed or as a watch delivered it. `raw` is its JSON with kind and apiVersion."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    raw: bytes
+    deleted: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """An object that could not even be named: its place in the answer is all that is known."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """From `since` until the batch was received no live watch covered the resource. `lost` says whether
+    changes in between can have gone unseen (history was compacted), or came late but complete."""
+
+    since: datetime
+    lost: bool
+
+
+@dataclass
+class Batch:
+    """Objects of one resource in the order in which they came, and up to where that brings the mirror.
+
+    `since` is the lower bound for the time of what was only observed: None while the watch is live.
+    `checkpoint` is the resourceVersion from which a watch may continue once the batch is stored ("" = not
+    a point to continue from). `present` is given with the last page of a list: the uid of every object by
+    its key; what is not in it is gone.
+    """
+
+    resource: Resource
+    received_at: datetime
+    items: list[Item] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    since: datetime | None = None
+    checkpoint: str = ""
+    present: dict[Key, str] | None = None
+    gap: Gap | None = None
+    # Take objects even if their resourceVersion is stored already: the server went back in time.
+    force: bool = False
+
+    @property
+    def only_checkpoint(self) -> bool:
+        """Whether it says nothing but how far the stream has come."""
+        return not (self.items or self.unreadable or self.gap) and self.present is None

@@ -1,0 +1,419 @@
+"""ResourceClaims: what they hold now, and every beginning and end of holding as an observation.
+
+One claim uid lives through several allocations; each is an *epoch*. Another set of results, or another
+allocation timestamp, between two sights of a claim means that the earlier allocation ended unseen.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from inventory.mirror.batches import Item
+from inventory.mirror.decoding import decode_core, decode_dra
+from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.models import Claim, ClaimDevice, Device, Observation, Pod
+from portal.dra import model as dra
+
+CREATE_BATCH = 500
+UPDATE_BATCH = 100
+_COLUMNS = [
+    *("uid", "resource_version", "labels", "annotations", "created_at", "spec", "status", "deleted_at"),
+    *("allocated", "epoch", "allocated_at", "node_name", "owner_pod_uid"),
+]
+DeviceKey = tuple[str, str, str]
+
+
+class _ManagedFields(msgspec.Struct, rename="camel"):
+    time: str | None = None
+    subresource: str | None = None
+    fields_v1: dict[str, Any] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_ManagedFields] | None = None
+
+
+class _Written(msgspec.Struct):
+    metadata: _Metadata
+
+
+@dataclass(frozen=True)
+class ClaimObject:
+    """A claim, and when its allocation was written as far as its managed fields tell."""
+
+    claim: dra.ResourceClaim
+    status: dict[str, Any]
+    written_at: datetime | None
+
+
+@dataclass
+class _Known:
+    """What facts about allocated devices are taken from, read once per batch."""
+
+    devices: Mapping[DeviceKey, Device] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    scheduled: Mapping[str, datetime] = field(default_factory=dict)
+
+
+class Claims(MirroredKind[Claim, ClaimObject]):
+    plural = "resourceclaims"
+    model = Claim
+    namespaced = True
+
+    def decode(self, item: Item) -> ClaimObject:
+        claim = decode_dra(item, dra.ResourceClaim)
+        return ClaimObject(claim, dra.encode(claim.status), _allocation_written_at(item))
+
+    def store(self, turn: Turn, changes: Sequence[Change[Claim, ClaimObject]]) -> None:
+        known = self._known(turn, changes)
+        new: list[Claim] = []
+        changed: list[Claim] = []
+        results: list[tuple[Claim, dra.ResourceClaim]] = []
+        for change in changes:
+            row = _row(turn, change, known)
+            if change.row is None:
+                _note_creation(turn, change)
+            if self._note_allocation(turn, change, row, known):
+                results.append((row, change.obj.claim))
+            (changed if change.row else new).append(row)
+        Claim.objects.bulk_create(new, batch_size=CREATE_BATCH)
+        if changed:
+            Claim.objects.bulk_update(changed, _COLUMNS, batch_size=UPDATE_BATCH)
+        self._store_results(turn, results, known)
+
+    def lose(self, turn: Turn, rows: Sequence[Claim]) -> None:
+        for row in rows:
+            moment = turn.observed()
+            epoch = row.epoch if row.allocated else 0
+            if row.allocated:
+                _note_leaving(turn, row, _consumers(row.status), moment)
+            turn.observe(
+                Kind.CLAIM_DELETED,
+                key=f"claim/{row.uid}/deleted/{row.resource_version}",
+                moment=moment,
+                namespace=row.namespace,
+                name=row.name,
+                uid=row.uid,
+                facts={"epoch": epoch},
+            )
+        for ids in chunks([row.pk for row in rows]):
+            held = ClaimDevice.objects.filter(claim_id__in=ids).exclude(device=None)
+            turn.dirty_devices |= set(held.values_list("device_id", flat=True))
+            Claim.objects.filter(pk__in=ids).delete()
+
+    # --- allocations ----------------------------------------------------------------------------------
+
+    def _note_allocation(
+        self, turn: Turn, change: Change[Claim, ClaimObject], row: Claim, known: _Known
+    ) -> bool:
+        """Observations of what changed between the old row and the object; sets `epoch` and its kin on `row`.
+        Whether the rows of its results must be written anew."""
+        old, claim = change.row, change.obj.claim
+        allocation = claim.status.allocation
+        was = old is not None and old.allocated
+        same = old is not None and was and allocation is not None and _same_allocation(old, allocation)
+        if old is not None and was and not same:
+            moment = turn.observed()
+            _note_leaving(turn, old, _consumers(old.status), moment)
+            turn.observe(
+                Kind.CLAIM_RELEASED,
+                key=f"claim/{old.uid}/{old.epoch}/released",
+                moment=moment,
+                namespace=old.namespace,
+                name=old.name,
+                uid=old.uid,
+                facts={"epoch": old.epoch},
+            )
+        if allocation is not None and not same:
+            row.epoch += 1
+            moment = _allocated_at(turn, change, known)
+            row.allocated_at = moment.at
+            turn.observe(
+                Kind.CLAIM_ALLOCATED,
+                key=f"claim/{row.uid}/{row.epoch}/allocated",
+                moment=moment,
+                namespace=row.namespace,
+                name=row.name,
+                uid=row.uid,
+                facts=_allocation_facts(row, claim, allocation, known),
+            )
+        if allocation is not None:
+            row.node_name = _node_of(allocation, known)
+            before = _consumers(old.status) if old is not None and same else {}
+            after = _consumers(row.status)
+            _note_leaving(
+                turn, row, {uid: before[uid] for uid in before.keys() - after.keys()}, turn.observed()
+            )
+            _note_joining(turn, row, {uid: after[uid] for uid in after.keys() - before.keys()})
+        return was != (allocation is not None) or (allocation is not None and not same)
+
+    def _store_results(
+        self, turn: Turn, results: list[tuple[Claim, dra.ResourceClaim]], known: _Known
+    ) -> None:
+        for ids in chunks([row.pk for row, _ in results]):
+            stale = ClaimDevice.objects.filter(claim_id__in=ids)
+            turn.dirty_devices |= set(stale.exclude(device=None).values_list("device_id", flat=True))
+            stale.delete()
+        rows: dict[tuple[Any, ...], ClaimDevice] = {}
+        for row, claim in results:
+            for result in _results(claim.status.allocation):
+                device = known.devices.get((result.driver, result.pool, result.device))
+                if device is not None:
+                    turn.dirty_devices.add(device.pk)
+                key = (row.pk, result.driver, result.pool, result.device, result.share_id, result.request)
+                rows[key] = ClaimDevice(
+                    claim=row,
+                    driver=result.driver[:63],
+                    pool_name=result.pool[:253],
+                    device_name=result.device[:63],
+                    device=device,
+                    request=result.request[:130],
+                    share_id=result.share_id or "",
+                    admin_access=bool(result.admin_access),
+                    consumed_capacity=dict(result.consumed_capacity),
+                )
+        ClaimDevice.objects.bulk_create(rows.values(), batch_size=CREATE_BATCH)
+
+    # --- what else must be known ----------------------------------------------------------------------
+
+    def _known(self, turn: Turn, changes: Sequence[Change[Claim, ClaimObject]]) -> _Known:
+        named: set[DeviceKey] = set()
+        reserving: set[str] = set()
+        unknown: set[str] = set()
+        for change in changes:
+            status = change.obj.claim.status
+            named |= {(r.driver, r.pool, r.device) for r in _results(status.allocation)}
+            reserving |= {consumer.uid for consumer in status.reserved_for}
+            if change.row is None:
+                unknown.add(change.item.uid)
+        return _Known(
+            devices=_devices(turn, named),
+            epochs=_epochs(turn, unknown),
+            scheduled=_scheduled(turn, reserving),
+        )
+
+
+def _allocation_written_at(item: Item) -> datetime | None:
+    written = decode_core(item, _Written)
+    times = [
+        parse_time(entry.time)
+        for entry in written.metadata.managed_fields or ()
+        if entry.fields_v1 and "f:allocation" in (entry.fields_v1.get("f:status") or {})
+    ]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _results(allocation: dra.AllocationResult | None) -> Sequence[dra.DeviceRequestAllocationResult]:
+    return allocation.devices.results if allocation is not None else ()
+
+
+def _row(turn: Turn, change: Change[Claim, ClaimObject], known: _Known) -> Claim:
+    claim, old = change.obj.claim, change.row
+    return Claim(
+        pk=old.pk if old else None,
+        cluster_id=turn.cluster_id,
+        namespace=change.item.namespace,
+        name=change.item.name,
+        uid=change.item.uid,
+        resource_version=change.item.resource_version,
+        labels=claim.metadata.labels,
+        annotations=claim.metadata.annotations,
+        created_at=parse_time(claim.metadata.creation_timestamp),
+        spec=dra.encode(claim.spec),
+        status=change.obj.status,
+        deleted_at=parse_time(claim.metadata.deletion_timestamp),
+        allocated=claim.status.allocation is not None,
+        # A claim that was mirrored before (and lost, say to a restored backup) goes on counting.
+        epoch=old.epoch if old else known.epochs.get(change.item.uid, 0),
+        allocated_at=old.allocated_at if old else None,
+        node_name="",
+        owner_pod_uid=_owner_pod(claim.metadata.owner_references),
+    )
+
+
+def _owner_pod(references: Iterable[dra.OwnerReference]) -> str:
+    return next((ref.uid[:64] for ref in references if ref.kind == "Pod" and ref.api_version == "v1"), "")
+
+
+def _same_allocation(old: Claim, allocation: dra.AllocationResult) -> bool:
+    before: Mapping[str, Any] = old.status.get("allocation") or {}
+    stamps = before.get("allocationTimestamp"), allocation.allocation_timestamp
+    # The timestamp may be written late, but it never changes within one allocation.
+    if all(stamps) and parse_time(stamps[0]) != parse_time(stamps[1]):
+        return False
+    identity = ("driver", "pool", "device", "shareID", "request")
+    earlier = {tuple(r.get(name) or "" for name in identity) for r in _raw_results(before)}
+    now = {(r.driver, r.pool, r.device, r.share_id or "", r.request) for r in _results(allocation)}
+    return earlier == now
+
+
+def _raw_results(allocation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((allocation.get("devices") or {}).get("results") or ())
+
+
+def _consumers(status: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """uid → reference, as in `status.reservedFor`."""
+    return {
+        str(entry.get("uid", "")): {
+            "resource": str(entry.get("resource", "")),
+            "api_group": str(entry.get("apiGroup", "")),
+            "name": str(entry.get("name", "")),
+            "uid": str(entry.get("uid", "")),
+        }
+        for entry in status.get("reservedFor") or ()
+    }
+
+
+def _devices(turn: Turn, named: set[DeviceKey]) -> dict[DeviceKey, Device]:
+    found: dict[DeviceKey, Device] = {}
+    for pools in chunks({pool for _, pool, _ in named}):
+        rows = Device.objects.filter(
+            cluster_id=turn.cluster_id, pool__name__in=pools, name__in={name for _, _, name in named}
+        ).select_related("pool", "profile")
+        for row in rows:
+            key = (row.pool.driver, row.pool.name, row.name)
+            if key in named:
+                found[key] = row
+    return found
+
+
+def _epochs(turn: Turn, uids: set[str]) -> dict[str, int]:
+    """The last epoch ever observed of claims that have no row."""
+    found: dict[str, int] = {}
+    for some in chunks(uids):
+        seen = Observation.objects.filter(
+            cluster_id=turn.cluster_id, kind=Kind.CLAIM_ALLOCATED, uid__in=some
+        ).values_list("uid", "facts")
+        for uid, facts in seen:
+            found[uid] = max(found.get(uid, 0), int(facts.get("epoch", 0)))
+    return found
+
+
+def _scheduled(turn: Turn, uids: set[str]) -> dict[str, datetime]:
+    found: dict[str, datetime] = {}
+    for some in chunks(uids):
+        pods = Pod.objects.filter(cluster_id=turn.cluster_id, uid__in=some).exclude(scheduled_at=None)
+        found |= {uid: at for uid, at in pods.values_list("uid", "scheduled_at") if at is not None}
+    return found
+
+
+def _allocated_at(turn: Turn, change: Change[Claim, ClaimObject], known: _Known) -> Moment:
+    """The best answer to when the present allocation was made."""
+    status = change.obj.claim.status
+    stamp = parse_time(status.allocation.allocation_timestamp) if status.allocation else None
+    if stamp is not None:
+        return Moment(stamp, Source.ALLOCATION)
+    observed = turn.observed()
+    earliest = observed.at - observed.uncertainty
+    if change.obj.written_at is not None:
+        # The entry's time is that of its last write: a later one (another consumer) may have moved it.
+        written = change.obj.written_at
+        return Moment(written, Source.MANAGED_FIELDS, _width(turn, written, earliest))
+    scheduled = [at for c in status.reserved_for if (at := known.scheduled.get(c.uid)) is not None]
+    if scheduled:
+        return Moment(min(scheduled), Source.POD, _width(turn, min(scheduled), earliest))
+    return observed
+
+
+def _width(turn: Turn, at: datetime, earliest: datetime) -> timedelta:
+    return max(at - earliest, timedelta(0)) if turn.since is not None else timedelta(0)
+
+
+def _node_of(allocation: dra.AllocationResult, known: _Known) -> str:
+    """The node that an allocation is bound to; "" where it is usable on several."""
+    selector = allocation.node_selector
+    for term in selector.node_selector_terms if selector else ():
+        for requirement in (*term.match_fields, *term.match_expressions):
+            named = requirement.key in {"metadata.name", "kubernetes.io/hostname"}
+            if named and requirement.operator == "In" and len(requirement.values) == 1:
+                return requirement.values[0][:253]
+    nodes = {
+        device.node_name
+        for result in _results(allocation)
+        if (device := known.devices.get((result.driver, result.pool, result.device))) is not None
+    }
+    return nodes.pop() if len(nodes) == 1 else ""
+
+
+def _classes(claim: dra.ResourceClaim) -> dict[str, str]:
+    """Name of a request (or "request/subrequest") → DeviceClass."""
+    classes: dict[str, str] = {}
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            classes[request.name] = request.exactly.device_class_name
+        for sub in request.first_available:
+            classes[f"{request.name}/{sub.name}"] = sub.device_class_name
+    return classes
+
+
+def _allocation_facts(
+    row: Claim, claim: dra.ResourceClaim, allocation: dra.AllocationResult, known: _Known
+) -> dict[str, Any]:
+    """Everything that the ledger will need, as it is at this moment."""
+    classes = _classes(claim)
+    devices = []
+    for result in _results(allocation):
+        device = known.devices.get((result.driver, result.pool, result.device))
+        devices.append(
+            {
+                "driver": result.driver,
+                "pool": result.pool,
+                "device": result.device,
+                "request": result.request,
+                "share_id": result.share_id or "",
+                "admin_access": bool(result.admin_access),
+                "consumed_capacity": dict(result.consumed_capacity),
+                "device_class": classes.get(result.request, ""),
+                "hardware_id": device.hardware_id if device else "",
+                "profile": device.profile.digest if device else "",
+                "product": device.profile.product if device else "",
+                "capacity": device.profile.capacity if device else {},
+                "node": device.node_name if device else "",
+            }
+        )
+    return {
+        "epoch": row.epoch,
+        "node": _node_of(allocation, known),
+        "devices": devices,
+        "owner_pod_uid": row.owner_pod_uid,
+    }
+
+
+def _note_creation(turn: Turn, change: Change[Claim, ClaimObject]) -> None:
+    at = parse_time(change.obj.claim.metadata.creation_timestamp)
+    turn.observe(
+        Kind.CLAIM_CREATED,
+        key=f"claim/{change.item.uid}/created",
+        moment=turn.told(at, Source.CREATION),
+        namespace=change.item.namespace,
+        name=change.item.name,
+        uid=change.item.uid,
+    )
+
+
+def _note_joining(turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]]) -> None:
+    for _, consumer in sorted(consumers.items()):
+        _note_consumer(turn, Kind.CONSUMER_JOINED, row, consumer, turn.observed())
+
+
+def _note_leaving(turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]], moment: Moment) -> None:
+    for _, consumer in sorted(consumers.items()):
+        _note_consumer(turn, Kind.CONSUMER_LEFT, row, consumer, moment)
+
+
+def _note_consumer(turn: Turn, kind: Kind, row: Claim, consumer: Mapping[str, str], moment: Moment) -> None:
+    what = "joined" if kind == Kind.CONSUMER_JOINED else "left"
+    turn.observe(
+        kind,
+        # A consumer may leave and come back within one allocation, so the version is part of the fact.
+        key=f"claim/{row.uid}/{row.epoch}/{consumer['uid']}/{what}/{row.resource_version}",
+        moment=moment,
+        namespace=row.namespace,
+        name=row.name,
+        uid=row.uid,
+        facts={"epoch": row.epoch, "consumer": dict(consumer)},
+    )

@@ -1,0 +1,55 @@
+"""DeviceClasses: what administrators named, and whether its selectors can be evaluated."""
+
+from collections.abc import Sequence
+
+from inventory.mirror import matching
+from inventory.mirror.batches import Item
+from inventory.mirror.decoding import decode_dra
+from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.turn import Turn, chunks, parse_time
+from inventory.models import DeviceClass
+from portal.dra import model as dra
+
+_COLUMNS = [
+    *("uid", "resource_version", "spec", "labels", "annotations", "extended_resource_name", "created_at"),
+    "problem",
+]
+
+
+class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
+    plural = "deviceclasses"
+    model = DeviceClass
+    has_history = False
+
+    def decode(self, item: Item) -> dra.DeviceClass:
+        return decode_dra(item, dra.DeviceClass)
+
+    def store(self, turn: Turn, changes: Sequence[Change[DeviceClass, dra.DeviceClass]]) -> None:
+        rows: list[DeviceClass] = []
+        differing: list[DeviceClass] = []
+        for change in changes:
+            old = change.row
+            row = DeviceClass(
+                pk=old.pk if old else None,
+                cluster_id=turn.cluster_id,
+                name=change.item.name,
+                uid=change.item.uid,
+                resource_version=change.item.resource_version,
+                spec=dra.encode(change.obj.spec),
+                labels=change.obj.metadata.labels,
+                annotations=change.obj.metadata.annotations,
+                extended_resource_name=(change.obj.spec.extended_resource_name or "")[:253],
+                created_at=parse_time(change.obj.metadata.creation_timestamp),
+                problem=old.problem if old else "",
+            )
+            rows.append(row)
+            if old is None or old.spec.get("selectors") != row.spec.get("selectors"):
+                differing.append(row)
+        DeviceClass.objects.bulk_create([row for row in rows if row.pk is None], batch_size=500)
+        if known := [row for row in rows if row.pk is not None]:
+            DeviceClass.objects.bulk_update(known, _COLUMNS, batch_size=100)
+        matching.match_classes(turn, differing)
+
+    def lose(self, turn: Turn, rows: Sequence[DeviceClass]) -> None:
+        for ids in chunks([row.pk for row in rows]):
+            DeviceClass.objects.filter(pk__in=ids).delete()

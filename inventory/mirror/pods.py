@@ -1,0 +1,272 @@
+"""Pods that use devices; of all others, which are most, only the head is read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from inventory.mirror.batches import Item
+from inventory.mirror.decoding import decode_core
+from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.nodes import is_extended_resource
+from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.models import Pod, PodEvent
+from portal.dra.quantity import InvalidQuantity, Quantity
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+_COLUMNS = [
+    *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
+    *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
+    *("unschedulable_message", "owner_kind", "owner_name"),
+]
+
+
+class _Resources(msgspec.Struct):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    resources: _Resources | None = None
+
+
+class _Claim(msgspec.Struct, rename="camel"):
+    name: str
+    resource_claim_name: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    resource_claims: list[_Claim] | None = None
+
+
+class _Terminated(msgspec.Struct, rename="camel"):
+    finished_at: str | None = None
+
+
+class _State(msgspec.Struct):
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(msgspec.Struct):
+    state: _State | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class _ExtendedClaim(msgspec.Struct, rename="camel"):
+    resource_claim_name: str | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str | None = None
+    conditions: list[_Condition] | None = None
+    start_time: str | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    resource_claim_statuses: list[_Claim] | None = None
+    extended_resource_claim_status: _ExtendedClaim | None = None
+
+
+class _Owner(msgspec.Struct):
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class PodObject(msgspec.Struct, rename="camel"):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _UseStatus(msgspec.Struct, rename="camel"):
+    extended_resource_claim_status: msgspec.Raw | None = None
+
+
+class _Use(msgspec.Struct):
+    """As little of a Pod as tells whether it uses devices."""
+
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _UseStatus = msgspec.field(default_factory=_UseStatus)
+
+
+_use = msgspec.json.Decoder(_Use)
+
+
+def uses_devices(raw: bytes) -> bool:
+    """Whether a Pod names claims or asks for extended resources. What cannot be read is kept, to be
+    reported."""
+    try:
+        pod = _use.decode(raw)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return True
+    return (
+        bool(pod.spec.resource_claims)
+        or pod.status.extended_resource_claim_status is not None
+        or any(True for _ in _extended(pod.spec))
+    )
+
+
+class Pods(MirroredKind[Pod, PodObject]):
+    plural = "pods"
+    model = Pod
+    namespaced = True
+
+    def decode(self, item: Item) -> PodObject:
+        return decode_core(item, PodObject)
+
+    def store(self, turn: Turn, changes: Sequence[Change[Pod, PodObject]]) -> None:
+        rows = []
+        for change in changes:
+            row = _row(turn, change)
+            _note(turn, change.row, row)
+            rows.append(row)
+        Pod.objects.bulk_create([row for row in rows if row.pk is None], batch_size=500)
+        if known := [row for row in rows if row.pk is not None]:
+            Pod.objects.bulk_update(known, _COLUMNS, batch_size=100)
+
+    def lose(self, turn: Turn, rows: Sequence[Pod]) -> None:
+        for row in rows:
+            if row.finished_at is None:
+                _note_end(turn, row, turn.observed(), deleted=True)
+        for ids in chunks([row.pk for row in rows]):
+            Pod.objects.filter(pk__in=ids).delete()
+        for uids in chunks([row.uid for row in rows]):
+            PodEvent.objects.filter(cluster_id=turn.cluster_id, pod_uid__in=uids).delete()
+
+
+def _extended(spec: _Spec) -> Iterable[tuple[str, str, bool]]:
+    """(resource, amount, in an init container) of every extended resource that a container asks for."""
+    for containers, init in ((spec.containers, False), (spec.init_containers, True)):
+        for container in containers or ():
+            resources = container.resources
+            if resources is None:
+                continue
+            # Requests equal limits for extended resources; either may be left out.
+            for name, amount in {**(resources.limits or {}), **(resources.requests or {})}.items():
+                if is_extended_resource(name):
+                    yield name, str(amount), init
+
+
+def _counts(spec: _Spec) -> dict[str, int]:
+    """How many of each extended resource the Pod occupies: init containers run before the others."""
+    running: dict[str, int] = {}
+    starting: dict[str, int] = {}
+    for name, amount, init in _extended(spec):
+        try:
+            count = Quantity.parse(amount).as_int()
+        except (InvalidQuantity, ArithmeticError):
+            continue
+        if init:
+            starting[name] = max(starting.get(name, 0), count)
+        else:
+            running[name] = running.get(name, 0) + count
+    return {name: max(running.get(name, 0), starting.get(name, 0)) for name in {**running, **starting}}
+
+
+def _claim_names(obj: PodObject) -> dict[str, str]:
+    """Name in the Pod's spec → name of the claim; those of templates are known once the controller made
+    them."""
+    resolved: Mapping[str, str | None] = {
+        status.name: status.resource_claim_name for status in obj.status.resource_claim_statuses or ()
+    }
+    names = {
+        claim.name: claim.resource_claim_name or resolved.get(claim.name) or ""
+        for claim in obj.spec.resource_claims or ()
+    }
+    extended = obj.status.extended_resource_claim_status
+    if extended is not None and extended.resource_claim_name:
+        # A name that no entry of a Pod's spec can have.
+        names["(extended resources)"] = extended.resource_claim_name
+    return names
+
+
+def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
+    obj, old = change.obj, change.row
+    conditions = {condition.type: condition for condition in obj.status.conditions or ()}
+    scheduled = conditions.get("PodScheduled")
+    is_scheduled = scheduled is not None and scheduled.status == "True"
+    owner = next((o for o in obj.metadata.owner_references or () if o.controller), None)
+    phase = (obj.status.phase or "")[:12]
+    return Pod(
+        pk=old.pk if old else None,
+        cluster_id=turn.cluster_id,
+        namespace=change.item.namespace,
+        name=change.item.name,
+        uid=change.item.uid,
+        resource_version=change.item.resource_version,
+        labels=obj.metadata.labels or {},
+        annotations=obj.metadata.annotations or {},
+        created_at=parse_time(obj.metadata.creation_timestamp),
+        phase=phase,
+        node_name=(obj.spec.node_name or "")[:253],
+        deleted_at=parse_time(obj.metadata.deletion_timestamp),
+        scheduled_at=parse_time(scheduled.last_transition_time) if scheduled and is_scheduled else None,
+        started_at=parse_time(obj.status.start_time),
+        finished_at=_finished_at(turn, obj, old) if phase in FINISHED else None,
+        claim_names=_claim_names(obj),
+        extended_resources=_counts(obj.spec),
+        unschedulable_message=(scheduled.message or "") if scheduled and not is_scheduled else "",
+        owner_kind=owner.kind[:63] if owner else "",
+        owner_name=owner.name[:253] if owner else "",
+    )
+
+
+def _finished_at(turn: Turn, obj: PodObject, old: Pod | None) -> datetime:
+    """When its last container ended; when we first saw it finished where the kubelet does not say."""
+    ends = [
+        parse_time(status.state.terminated.finished_at)
+        for status in obj.status.container_statuses or ()
+        if status.state is not None and status.state.terminated is not None
+    ]
+    known = [end for end in ends if end is not None]
+    if known:
+        return max(known)
+    return old.finished_at if old is not None and old.finished_at is not None else turn.now
+
+
+def _note(turn: Turn, old: Pod | None, row: Pod) -> None:
+    if row.node_name and (old is None or not old.node_name):
+        turn.observe(
+            Kind.POD_SCHEDULED,
+            key=f"pod/{row.uid}/scheduled",
+            moment=turn.told(row.scheduled_at, Source.CONDITION),
+            namespace=row.namespace,
+            name=row.name,
+            uid=row.uid,
+            facts={"node": row.node_name, "claims": row.claim_names, "extended": row.extended_resources},
+        )
+    if row.finished_at is not None and (old is None or old.finished_at is None):
+        moment = turn.observed()
+        if row.finished_at != turn.now:
+            moment = Moment(row.finished_at, Source.POD)
+        _note_end(turn, row, moment, deleted=False)
+
+
+def _note_end(turn: Turn, row: Pod, moment: Moment, *, deleted: bool) -> None:
+    facts: dict[str, Any] = {"node": row.node_name, "phase": row.phase, "deleted": deleted}
+    turn.observe(
+        Kind.POD_FINISHED,
+        key=f"pod/{row.uid}/finished",
+        moment=moment,
+        namespace=row.namespace,
+        name=row.name,
+        uid=row.uid,
+        facts=facts,
+    )

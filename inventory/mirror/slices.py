@@ -1,0 +1,373 @@
+"""ResourceSlices: pools as far as they are published, and the devices in them.
+
+Devices are worked out per pool, since a pool's newest generation decides: while it is incomplete, devices
+of the slices that it replaces are kept (the driver is in the middle of an update), once it is complete
+they are gone.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from inventory import identity, profiles
+from inventory.mirror.batches import Item
+from inventory.mirror.decoding import decode_dra
+from inventory.mirror.kind import Change, MirroredKind, Unusable
+from inventory.mirror.turn import Kind, Turn, chunks, digest
+from inventory.models import ClaimDevice, Device, DeviceProfile, Pool, ResourceSlice
+from portal.dra import model as dra
+from portal.dra.pools import Pools
+from portal.dra.taints import TaintRules
+
+CREATE_BATCH = 500
+UPDATE_BATCH = 100
+PoolKey = tuple[str, str]
+
+_SLICE_COLUMNS = ["uid", "resource_version", "pool", "generation", "node_name", "manifest"]
+_POOL_COLUMNS = ["generation", "slices_expected", "slices_seen", "complete", "has_counters", "problem"]
+_DEVICE_COLUMNS = ["slice", "profile", "position", "identity", "hardware_id", "node_name", "taints"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """One device as a slice publishes it now."""
+
+    device: dra.Device
+    source: dra.ResourceSlice
+    slice_id: int
+    position: int
+
+
+class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
+    plural = "resourceslices"
+    model = ResourceSlice
+    has_history = False
+
+    def __init__(self) -> None:
+        self._profiles: dict[str, DeviceProfile] = {}
+        # Pools whose slices changed in this batch, and slices that are gone but whose devices are still to
+        # be judged.
+        self._touched: set[int] = set()
+        self._lost: set[int] = set()
+
+    def forget(self) -> None:
+        self._profiles.clear()
+        self._touched.clear()
+        self._lost.clear()
+
+    def decode(self, item: Item) -> dra.ResourceSlice:
+        decoded = decode_dra(item, dra.ResourceSlice)
+        if not decoded.spec.driver or not decoded.spec.pool.name:
+            raise Unusable("spec.pool.name", "a slice needs a driver and a pool")
+        return decoded
+
+    def store(self, turn: Turn, changes: Sequence[Change[ResourceSlice, dra.ResourceSlice]]) -> None:
+        pools = self._pools(turn, {_pool_key(change.obj) for change in changes})
+        new: list[ResourceSlice] = []
+        changed: list[ResourceSlice] = []
+        for change in changes:
+            pool = pools[_pool_key(change.obj)]
+            self._touched.add(pool.pk)
+            if change.row is not None:
+                # The slice may have moved to another pool, or have come back under its name.
+                self._touched.add(change.row.pool_id)
+                self._lost.discard(change.row.pk)
+            row = ResourceSlice(
+                pk=change.row.pk if change.row else None,
+                cluster_id=turn.cluster_id,
+                name=change.item.name,
+                uid=change.item.uid,
+                resource_version=change.item.resource_version,
+                pool=pool,
+                generation=change.obj.spec.pool.generation,
+                node_name=change.obj.spec.node_name or "",
+                manifest=dra.encode(change.obj),
+            )
+            (changed if change.row else new).append(row)
+        ResourceSlice.objects.bulk_create(new, batch_size=CREATE_BATCH)
+        if changed:
+            ResourceSlice.objects.bulk_update(changed, _SLICE_COLUMNS, batch_size=UPDATE_BATCH)
+
+    def lose(self, turn: Turn, rows: Sequence[ResourceSlice]) -> None:
+        # Deleted in `settle`, once it is clear whether their devices have moved to another slice.
+        self._touched |= {row.pool_id for row in rows}
+        self._lost |= {row.pk for row in rows}
+
+    def settle(self, turn: Turn) -> None:
+        """Bring pools and devices of all touched pools up to what their slices say."""
+        touched, self._touched = sorted(self._touched), set()
+        for ids in chunks(touched, 200):
+            self._settle_pools(turn, list(ids))
+        lost, self._lost = self._lost, set()
+        for ids in chunks(sorted(lost)):
+            ResourceSlice.objects.filter(pk__in=ids).delete()
+        for ids in chunks(touched):
+            Pool.objects.filter(pk__in=ids, slices=None).delete()
+
+    def _pools(self, turn: Turn, keys: set[PoolKey]) -> dict[PoolKey, Pool]:
+        found = self._stored_pools(turn, keys)
+        missing = [
+            Pool(
+                cluster_id=turn.cluster_id,
+                driver=driver,
+                name=name,
+                generation=0,
+                slices_expected=0,
+                slices_seen=0,
+                complete=False,
+            )
+            for driver, name in keys - found.keys()
+        ]
+        if missing:
+            Pool.objects.bulk_create(missing, batch_size=CREATE_BATCH)
+            found |= {(pool.driver, pool.name): pool for pool in missing}
+        return found
+
+    def _stored_pools(self, turn: Turn, keys: set[PoolKey]) -> dict[PoolKey, Pool]:
+        found: dict[PoolKey, Pool] = {}
+        for names in chunks({name for _, name in keys}):
+            for pool in Pool.objects.filter(cluster_id=turn.cluster_id, name__in=names):
+                if (pool.driver, pool.name) in keys:
+                    found[pool.driver, pool.name] = pool
+        return found
+
+    def _settle_pools(self, turn: Turn, ids: list[int]) -> None:
+        slices: dict[int, list[tuple[int, dra.ResourceSlice]]] = defaultdict(list)
+        for pk, pool_id, manifest in ResourceSlice.objects.filter(pool_id__in=ids).values_list(
+            "pk", "pool_id", "manifest"
+        ):
+            if pk in self._lost:
+                continue
+            decoded = dra.decode_object(manifest)
+            assert isinstance(decoded, dra.ResourceSlice)
+            slices[pool_id].append((pk, decoded))
+        existing: dict[int, dict[str, Device]] = defaultdict(dict)
+        for device in Device.objects.filter(pool_id__in=ids):
+            existing[device.pool_id][device.name] = device
+
+        pools = Pool.objects.in_bulk(ids)
+        changed_pools: list[Pool] = []
+        wanted: list[tuple[Pool, Published]] = []
+        gone: list[Device] = []
+        for pool_id, pool in pools.items():
+            members = slices.get(pool_id, [])
+            if not members:
+                gone += existing[pool_id].values()
+                continue
+            if _update_pool(pool, [item for _, item in members], turn):
+                changed_pools.append(pool)
+                turn.dirty_pools.add(pool_id)
+            published = {p.device.name: p for p in _published(members, complete=pool.complete)}
+            wanted += [(pool, item) for item in published.values()]
+            gone += [device for name, device in existing[pool_id].items() if name not in published]
+        if changed_pools:
+            Pool.objects.bulk_update(changed_pools, _POOL_COLUMNS, batch_size=UPDATE_BATCH)
+        self._drop(turn, gone, pools)
+        self._store_devices(turn, wanted, existing)
+
+    def _store_devices(
+        self, turn: Turn, wanted: list[tuple[Pool, Published]], existing: dict[int, dict[str, Device]]
+    ) -> None:
+        splits = [profiles.split(item.device, driver=item.source.spec.driver) for _, item in wanted]
+        unknown = [split for split in splits if split.digest not in self._profiles]
+        if unknown:
+            self._profiles |= profiles.ensure(unknown)
+        new: list[Device] = []
+        changed: list[Device] = []
+        for (pool, item), split in zip(wanted, splits, strict=True):
+            profile = self._profiles[split.digest]
+            old = existing[pool.pk].get(item.device.name)
+            device = _device(turn, pool=pool, item=item, split=split, profile=profile, old=old)
+            if old is None:
+                new.append(device)
+                _note_appearance(turn, device, pool, profile)
+            elif any(getattr(device, name) != getattr(old, name) for name in _COMPARED):
+                changed.append(device)
+                turn.dirty_devices.add(device.pk)
+                _note_change(turn, device, old, pool, profile)
+            else:
+                continue
+            turn.new_profiles.add(profile.pk)
+        Device.objects.bulk_create(new, batch_size=CREATE_BATCH)
+        if changed:
+            Device.objects.bulk_update(changed, _DEVICE_COLUMNS, batch_size=UPDATE_BATCH)
+        turn.dirty_devices |= {device.pk for device in new}
+        turn.new_devices |= {device.pk for device in [*new, *changed]}
+        _link_holders(turn, new)
+
+    def _drop(self, turn: Turn, gone: list[Device], pools: dict[int, Pool]) -> None:
+        if not gone:
+            return
+        digests = dict(
+            DeviceProfile.objects.filter(pk__in={d.profile_id for d in gone}).values_list("pk", "digest")
+        )
+        for device in gone:
+            pool = pools[device.pool_id]
+            turn.dirty_pools.add(pool.pk)
+            _note_loss(turn, device, pool, digests[device.profile_id])
+        for ids in chunks([device.pk for device in gone]):
+            Device.objects.filter(pk__in=ids).delete()
+
+
+_COMPARED = ("slice_id", "profile_id", "position", "identity", "hardware_id", "node_name", "taints")
+
+
+def _pool_key(obj: dra.ResourceSlice) -> PoolKey:
+    return obj.spec.driver, obj.spec.pool.name
+
+
+def _update_pool(pool: Pool, members: list[dra.ResourceSlice], turn: Turn) -> bool:
+    """Set the pool's columns from its slices; whether any changed."""
+    before = [getattr(pool, name) for name in _POOL_COLUMNS]
+    newest = max(item.spec.pool.generation for item in members)
+    current = [item for item in members if item.spec.pool.generation == newest]
+    pool.generation = newest
+    pool.slices_seen = len(current)
+    pool.slices_expected = current[0].spec.pool.resource_slice_count
+    # Nothing is left of the pool where all its slices lean on a gate that is off: as good as incomplete.
+    judged = next(iter(Pools(members, TaintRules(()), turn.features).all), None)
+    pool.complete = judged is not None and not judged.incomplete
+    pool.problem = str(judged.invalid)[:1000] if judged is not None and judged.invalid else ""
+    pool.has_counters = any(
+        item.spec.shared_counters or any(device.consumes_counters for device in item.spec.devices)
+        for item in current
+    )
+    return before != [getattr(pool, name) for name in _POOL_COLUMNS]
+
+
+def _published(members: Iterable[tuple[int, dra.ResourceSlice]], *, complete: bool) -> list[Published]:
+    """The devices of a pool by name: of its newest generation, and while that is incomplete also of older
+    ones. In a pool that names a device twice (it is invalid then) the first slice by name has it."""
+    ordered = sorted(members, key=lambda m: (-m[1].spec.pool.generation, m[1].metadata.name))
+    newest = ordered[0][1].spec.pool.generation
+    found: dict[str, Published] = {}
+    for slice_id, item in ordered:
+        if complete and item.spec.pool.generation != newest:
+            break
+        for position, device in enumerate(item.spec.devices):
+            found.setdefault(device.name, Published(device, item, slice_id, position))
+    return list(found.values())
+
+
+def _device(
+    turn: Turn,
+    *,
+    pool: Pool,
+    item: Published,
+    split: profiles.Split,
+    profile: DeviceProfile,
+    old: Device | None,
+) -> Device:
+    spec = item.source.spec
+    node = (item.device.node_name if spec.per_device_node_selection else spec.node_name) or ""
+    taints: list[dict[str, Any]] = msgspec.to_builtins(item.device.taints)
+    return Device(
+        pk=old.pk if old else None,
+        cluster_id=turn.cluster_id,
+        pool=pool,
+        slice_id=item.slice_id,
+        profile=profile,
+        name=item.device.name,
+        position=item.position,
+        identity=split.identity,
+        hardware_id=identity.hardware_id(
+            split.identity, driver=pool.driver, device=item.device.name, place=node or pool.name
+        ),
+        node_name=node,
+        taints=list(taints),
+        # Settled before the commit, see `states`.
+        state=old.state if old else Device.State.UNAVAILABLE,
+        reason=old.reason if old else "",
+        first_seen_at=old.first_seen_at if old else turn.now,
+    )
+
+
+def _facts(device: Device, pool: Pool, profile_digest: str) -> dict[str, Any]:
+    return {
+        "driver": pool.driver,
+        "pool": pool.name,
+        "device": device.name,
+        "node": device.node_name,
+        "hardware_id": device.hardware_id,
+        "profile": profile_digest,
+    }
+
+
+def _device_key(device: Device, pool: Pool, what: str, turn: Turn) -> str:
+    name = digest(pool.driver, pool.name, device.name)
+    return f"device/{name}/{what}/{digest(device.hardware_id, turn.now.isoformat())}"
+
+
+def _note_appearance(turn: Turn, device: Device, pool: Pool, profile: DeviceProfile) -> None:
+    turn.observe(
+        Kind.DEVICE_APPEARED,
+        key=_device_key(device, pool, "appeared", turn),
+        moment=turn.observed(),
+        name=device.name,
+        facts={**_facts(device, pool, profile.digest), "product": profile.product},
+    )
+    for taint in device.taints:
+        _note_taint(turn, Kind.DEVICE_TAINTED, device, pool, digest_of=profile.digest, taint=taint)
+
+
+def _note_loss(turn: Turn, device: Device, pool: Pool, profile_digest: str) -> None:
+    turn.observe(
+        Kind.DEVICE_GONE,
+        key=_device_key(device, pool, "gone", turn),
+        moment=turn.observed(),
+        name=device.name,
+        facts=_facts(device, pool, profile_digest),
+    )
+
+
+def _note_change(turn: Turn, device: Device, old: Device, pool: Pool, profile: DeviceProfile) -> None:
+    if device.hardware_id != old.hardware_id:
+        # Another piece under the same name: after a reboot, a repair, a change of mode.
+        digests = dict(DeviceProfile.objects.filter(pk=old.profile_id).values_list("pk", "digest"))
+        _note_loss(turn, old, pool, digests.get(old.profile_id, ""))
+        _note_appearance(turn, device, pool, profile)
+        return
+    before = {(t["key"], t.get("value", ""), t["effect"]): t for t in old.taints}
+    after = {(t["key"], t.get("value", ""), t["effect"]): t for t in device.taints}
+    for key in after.keys() - before.keys():
+        _note_taint(turn, Kind.DEVICE_TAINTED, device, pool, digest_of=profile.digest, taint=after[key])
+    for key in before.keys() - after.keys():
+        _note_taint(turn, Kind.DEVICE_UNTAINTED, device, pool, digest_of=profile.digest, taint=before[key])
+
+
+def _note_taint(
+    turn: Turn, kind: Kind, device: Device, pool: Pool, *, digest_of: str, taint: dict[str, Any]
+) -> None:
+    named = digest(taint["key"], taint.get("value", ""), taint["effect"])
+    turn.observe(
+        kind,
+        key=_device_key(device, pool, f"{'' if kind == Kind.DEVICE_TAINTED else 'un'}tainted/{named}", turn),
+        moment=turn.observed(),
+        name=device.name,
+        facts={**_facts(device, pool, digest_of), "taint": taint},
+    )
+
+
+def _link_holders(turn: Turn, new: list[Device]) -> None:
+    """Results of allocations that named these devices before they were (or were again) published."""
+    if not new:
+        return
+    dangling = list(
+        ClaimDevice.objects.filter(claim__cluster_id=turn.cluster_id, device=None).only(
+            "driver", "pool_name", "device_name"
+        )
+    )
+    if not dangling:
+        return
+    by_name = {(device.pool.driver, device.pool.name, device.name): device for device in new}
+    linked = []
+    for result in dangling:
+        device = by_name.get((result.driver, result.pool_name, result.device_name))
+        if device is not None:
+            result.device = device
+            linked.append(result)
+    if linked:
+        ClaimDevice.objects.bulk_update(linked, ["device"], batch_size=UPDATE_BATCH)

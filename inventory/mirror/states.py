@@ -1,0 +1,206 @@
+"""The state of devices: free, held, partly held, or unavailable and why. Settled in the transaction that
+changed what it hangs on, and only for the devices that this can have touched."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+
+from inventory.mirror.turn import Turn, chunks
+from inventory.models import ClaimDevice, Device, Node, Pool, ResourceSlice
+from portal.dra import model as dra
+from portal.dra.quantity import InvalidQuantity
+from portal.dra.taints import PREVENTING
+from portal.dra.units import nanos
+
+State = Device.State
+Reason = Device.Reason
+Verdict = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Hold:
+    """One allocated share of a device; `share_id` is "" where the whole device is held."""
+
+    share_id: str
+    consumed: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What decides about a group of devices, read in bulk."""
+
+    nodes: Mapping[str, Reason]
+    pools: Mapping[int, Pool]
+    holds: Mapping[int, Sequence[_Hold]]
+    # Devices that cannot be had because others have used up the counters that they share.
+    starved: frozenset[int]
+
+
+def refresh(turn: Turn) -> None:
+    """Settle the states of all devices that the turn has touched."""
+    if not (turn.dirty_pools or turn.dirty_devices or turn.dirty_nodes):
+        return
+    # Partitions of one piece of hardware decide about each other, so their pool is looked at as a whole.
+    for ids in chunks(turn.dirty_devices):
+        sharing = Pool.objects.filter(devices__in=ids, has_counters=True)
+        turn.dirty_pools |= set(sharing.values_list("pk", flat=True))
+    verdicts: dict[Verdict, list[int]] = defaultdict(list)
+    for devices in _touched(turn):
+        around = _surroundings(turn, devices)
+        for device in devices:
+            verdict = _judge(device, around)
+            if verdict != (device.state, device.reason):
+                verdicts[verdict].append(device.pk)
+    for (state, reason), changed in verdicts.items():
+        for ids in chunks(changed):
+            Device.objects.filter(pk__in=ids).update(state=state, reason=reason)
+    turn.changed = turn.changed or bool(verdicts)
+
+
+def _touched(turn: Turn) -> Iterator[list[Device]]:
+    """Devices to look at, each once, in groups; devices of pools with counters come with their whole pool."""
+    seen: set[int] = set()
+    base = Device.objects.filter(cluster_id=turn.cluster_id).select_related("profile")
+    wanted: list[tuple[str, Iterable[Any]]] = [
+        ("pool_id__in", turn.dirty_pools),
+        ("pk__in", turn.dirty_devices),
+        ("node_name__in", turn.dirty_nodes),
+    ]
+    for lookup, values in wanted:
+        for some in chunks(values):
+            devices = [device for device in base.filter(Q(**{lookup: some})) if device.pk not in seen]
+            seen |= {device.pk for device in devices}
+            if devices:
+                yield devices
+
+
+def _surroundings(turn: Turn, devices: Sequence[Device]) -> _Surroundings:
+    pools = Pool.objects.in_bulk({device.pool_id for device in devices})
+    nodes: dict[str, Reason] = {}
+    names = {device.node_name for device in devices} - {""}
+    for some in chunks(names):
+        for node in Node.objects.filter(cluster_id=turn.cluster_id, name__in=some).only(
+            "name", "ready", "unschedulable", "taints"
+        ):
+            nodes[node.name] = node_reason(node)
+    for name in names - nodes.keys():
+        nodes[name] = Reason.NODE_MISSING
+    holds: dict[int, list[_Hold]] = defaultdict(list)
+    for pks in chunks([device.pk for device in devices]):
+        # Administrative access looks at a device without holding it.
+        rows = ClaimDevice.objects.filter(device_id__in=pks, admin_access=False)
+        for pk, share_id, consumed in rows.values_list("device_id", "share_id", "consumed_capacity"):
+            assert pk is not None
+            holds[pk].append(_Hold(share_id, consumed))
+    counted = [pk for pk, pool in pools.items() if pool.has_counters]
+    return _Surroundings(nodes=nodes, pools=pools, holds=holds, starved=_starved(counted))
+
+
+def node_reason(node: Node) -> Reason:
+    """Why a node would not take a Pod that tolerates nothing; NONE if it would."""
+    if not node.ready:
+        return Reason.NOT_READY
+    if node.unschedulable:
+        return Reason.CORDONED
+    if any(taint.get("effect") in PREVENTING for taint in node.taints):
+        return Reason.NODE_TAINTED
+    return Reason.NONE
+
+
+def _judge(device: Device, around: _Surroundings) -> Verdict:
+    holds = around.holds.get(device.pk, ())
+    if holds and _is_full(device, holds):
+        return State.HELD, Reason.NONE
+    reason = _obstacle(device, around)
+    if holds:
+        # What is left of it may be out of reach, and the reason says so.
+        return State.PARTLY, reason
+    if device.pk in around.starved:
+        return State.UNAVAILABLE, Reason.PARENT_HELD
+    return (State.UNAVAILABLE, reason) if reason else (State.FREE, Reason.NONE)
+
+
+def _obstacle(device: Device, around: _Surroundings) -> Reason:
+    pool = around.pools[device.pool_id]
+    if not pool.complete:
+        return Reason.INCOMPLETE
+    if pool.problem:
+        return Reason.INVALID
+    if any(taint.get("effect") in PREVENTING for taint in device.taints):
+        return Reason.TAINTED
+    return around.nodes.get(device.node_name, Reason.NONE)
+
+
+def _is_full(device: Device, holds: Sequence[_Hold]) -> bool:
+    """Whether nothing is left: held as a whole, or a capacity is used up."""
+    if not device.profile.allow_multiple_allocations or any(not hold.share_id for hold in holds):
+        return True
+    used: dict[str, int] = defaultdict(int)
+    for hold in holds:
+        for name, amount in hold.consumed.items():
+            used[name if "/" in name else f"{device.profile.driver}/{name}"] += _nanos(amount)
+    return any(
+        used[name] >= _nanos(capacity.get("value", "0"))
+        for name, capacity in device.profile.capacity.items()
+        if name in used
+    )
+
+
+def _nanos(amount: object) -> int:
+    try:
+        return nanos(str(amount))
+    except InvalidQuantity:
+        return 0
+
+
+Counters = dict[tuple[str, str], int]
+
+
+def _starved(pool_ids: Sequence[int]) -> frozenset[int]:
+    """Devices of these pools that nobody holds and whose counters are no longer sufficient."""
+    starved: set[int] = set()
+    for ids in chunks(pool_ids, 100):
+        left: dict[int, Counters] = defaultdict(dict)
+        needs: dict[int, dict[str, Counters]] = defaultdict(dict)
+        for pool_id, generation, newest, manifest in ResourceSlice.objects.filter(
+            pool_id__in=ids
+        ).values_list("pool_id", "generation", "pool__generation", "manifest"):
+            if generation != newest:
+                continue
+            item = dra.decode_object(manifest)
+            assert isinstance(item, dra.ResourceSlice)
+            for counters in item.spec.shared_counters:
+                for name, counter in counters.counters.items():
+                    left[pool_id][counters.name, name] = _nanos(counter.value)
+            for device in item.spec.devices:
+                needs[pool_id][device.name] = _needs(device)
+        held = set(
+            ClaimDevice.objects.filter(device__pool_id__in=ids, admin_access=False).values_list(
+                "device_id", flat=True
+            )
+        )
+        devices = list(Device.objects.filter(pool_id__in=ids).values_list("pk", "pool_id", "name"))
+        for pk, pool_id, name in devices:
+            if pk in held:
+                for drawn, amount in needs[pool_id].get(name, {}).items():
+                    left[pool_id][drawn] = left[pool_id].get(drawn, 0) - amount
+        starved |= {
+            pk
+            for pk, pool_id, name in devices
+            if pk not in held
+            and any(
+                amount > left[pool_id].get(drawn, 0) for drawn, amount in needs[pool_id].get(name, {}).items()
+            )
+        }
+    return frozenset(starved)
+
+
+def _needs(device: dra.Device) -> Counters:
+    return {
+        (consumption.counter_set, name): _nanos(counter.value)
+        for consumption in device.consumes_counters
+        for name, counter in consumption.counters.items()
+    }

@@ -1,0 +1,6 @@
+"""What the mirror tells the rooms above it."""
+
+from django.dispatch import Signal
+
+# Sent after the commit of a transaction that appended observations, with `cluster_id`.
+observed = Signal()

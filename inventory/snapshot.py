@@ -1,0 +1,97 @@
+"""The mirror as `portal.dra` sees it: one immutable fleet per version of a cluster's mirror."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import TypeVar
+
+from django.db.models import QuerySet
+
+from inventory.mirror.writer import features_of
+from inventory.models import Claim, Cluster, DeviceClass, Node, ResourceSlice
+from portal.dra import model as dra
+from portal.dra.fleet import Fleet
+
+T = TypeVar("T")
+
+# Fleets are large; a desk looks at few clusters at a time.
+MAX_CACHED = 4
+
+_lock = threading.Lock()
+_cached: "OrderedDict[int, tuple[int, Fleet]]" = OrderedDict()
+
+
+def fleet(cluster: Cluster) -> Fleet:
+    """The cluster's fleet as mirrored now. Cheap while the mirror does not change."""
+    version = Cluster.objects.values_list("mirror_version", flat=True).get(pk=cluster.pk)
+    with _lock:
+        known = _cached.get(cluster.pk)
+        if known is not None and known[0] == version:
+            _cached.move_to_end(cluster.pk)
+            return known[1]
+    built = _build(cluster)
+    with _lock:
+        _cached[cluster.pk] = (version, built)
+        _cached.move_to_end(cluster.pk)
+        while len(_cached) > MAX_CACHED:
+            _cached.popitem(last=False)
+    return built
+
+
+def forget() -> None:
+    """Drop all cached fleets."""
+    with _lock:
+        _cached.clear()
+
+
+def _build(cluster: Cluster) -> Fleet:
+    return Fleet.build(
+        slices=_slices(cluster),
+        classes=_classes(cluster),
+        nodes=_nodes(cluster),
+        claims=_claims(cluster),
+        features=features_of(cluster.server_version),
+    )
+
+
+def _slices(cluster: Cluster) -> Iterator[dra.ResourceSlice]:
+    for manifest in (
+        ResourceSlice.objects.filter(cluster=cluster).values_list("manifest", flat=True).iterator()
+    ):
+        decoded = dra.decode_object(manifest)
+        if isinstance(decoded, dra.ResourceSlice):
+            yield decoded
+
+
+def _classes(cluster: Cluster) -> Iterator[dra.DeviceClass]:
+    for name, spec in DeviceClass.objects.filter(cluster=cluster).values_list("name", "spec"):
+        yield _decoded("DeviceClass", {"name": name}, {"spec": spec}, dra.DeviceClass)
+
+
+def _nodes(cluster: Cluster) -> Iterator[dra.Node]:
+    rows: QuerySet[Node] = Node.objects.filter(cluster=cluster)
+    for node in rows.iterator():
+        body = {
+            "spec": {"unschedulable": node.unschedulable, "taints": node.taints},
+            "status": {
+                "capacity": node.capacity,
+                "allocatable": node.allocatable,
+                "conditions": [{"type": "Ready", "status": "True" if node.ready else "False"}],
+            },
+        }
+        yield _decoded("Node", {"name": node.name, "uid": node.uid, "labels": node.labels}, body, dra.Node)
+
+
+def _claims(cluster: Cluster) -> Iterator[dra.ResourceClaim]:
+    """Only claims that hold something matter to an allocation."""
+    rows = Claim.objects.filter(cluster=cluster, allocated=True)
+    for namespace, name, uid, spec, status in rows.values_list("namespace", "name", "uid", "spec", "status"):
+        metadata = {"namespace": namespace, "name": name, "uid": uid}
+        yield _decoded("ResourceClaim", metadata, {"spec": spec, "status": status}, dra.ResourceClaim)
+
+
+def _decoded(kind: str, metadata: dict[str, object], body: dict[str, object], expected: type[T]) -> T:
+    version = "v1" if kind == "Node" else "resource.k8s.io/v1"
+    decoded = dra.decode_object({"apiVersion": version, "kind": kind, "metadata": metadata, **body})
+    assert isinstance(decoded, expected)  # the kind says so
+    return decoded
