@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import msgspec
-
 from msgspec import field
 
 from portal.dra.model.base import Base, NodeSelector, ObjectMeta, settle_quantities
@@ -119,7 +117,7 @@ class DeviceRequestAllocationResult(Base, frozen=True, kw_only=True):
     tolerations: tuple[DeviceToleration, ...] = ()
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
-    share_id: str | None = msgspec.field(name="shareID", default=None)
+    share_id: str | None = field(name="shareID", default=None)
     consumed_capacity: dict[str, str | int | float] = field(default_factory=dict)
     skip_node_operations: tuple[str, ...] = ()
 
@@ -168,7 +166,7 @@ class AllocatedDeviceStatus(Base, frozen=True, kw_only=True):
     driver: str = ""
     pool: str = ""
     device: str = ""
-    share_id: str | None = msgspec.field(name="shareID", default=None)
+    share_id: str | None = field(name="shareID", default=None)
     conditions: tuple[Condition, ...] = ()
 
 
