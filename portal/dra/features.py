@@ -22,6 +22,25 @@ DERIVED_ATTRIBUTES = "DRADerivedAttributes"
 FRACTIONAL_CAPACITY_RANGE = "DRAFractionalCapacityRange"
 COMPATIBILITY_GROUPS = "DRADeviceCompatibilityGroups"
 NODE_ALLOCATABLE = "DRANodeAllocatableResources"
+OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
+# Gates that may be named with the others but change nothing about the choice of devices.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "DRAControlPlaneController",
+        "DRAResourceClaimGranularStatusAuthorization",
+        "DRAResourcePoolStatus",
+        "DRAResourceSliceMixins",
+        "DRASchedulerFilterTimeout",
+        "DRAWorkloadResourceClaims",
+        NODE_ALLOCATABLE,
+        OPTIONAL_NODE_OPERATIONS,
+    }
+)
+_ALIASES = {
+    "DeviceBinding": DEVICE_BINDING_CONDITIONS,
+    "DeviceBindingAndStatus": DEVICE_BINDING_CONDITIONS,
+    "CompatibilityGroups": COMPATIBILITY_GROUPS,
+}
 
 _ON_SINCE: dict[str, tuple[int, int]] = {
     DYNAMIC_RESOURCE_ALLOCATION: (1, 34),
@@ -35,13 +54,16 @@ _ON_SINCE: dict[str, tuple[int, int]] = {
     DEVICE_BINDING_CONDITIONS: (1, 36),
     EXTENDED_RESOURCE: (1, 36),
 }
-KNOWN = frozenset(_ON_SINCE) | {
-    LIST_TYPE_ATTRIBUTES,
-    DERIVED_ATTRIBUTES,
-    FRACTIONAL_CAPACITY_RANGE,
-    COMPATIBILITY_GROUPS,
-    NODE_ALLOCATABLE,
-}
+KNOWN = frozenset(
+    {
+        *_ON_SINCE,
+        *_WITHOUT_EFFECT,
+        LIST_TYPE_ATTRIBUTES,
+        DERIVED_ATTRIBUTES,
+        FRACTIONAL_CAPACITY_RANGE,
+        COMPATIBILITY_GROUPS,
+    }
+)
 LATEST = "1.37"
 
 
@@ -97,7 +119,7 @@ class Features(msgspec.Struct, frozen=True):
 
 
 def _known(gate: str) -> str:
-    for name in (gate, f"DRA{gate}"):
+    for name in (_ALIASES.get(gate, gate), f"DRA{gate}"):
         if name in KNOWN:
             return name
     raise UnknownFeature(f"unknown feature gate {gate!r}")

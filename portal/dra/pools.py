@@ -201,11 +201,7 @@ def _newest(slices: Iterable[ResourceSlice], features: Features) -> Iterator[Poo
 def _understood(item: ResourceSlice, features: Features) -> bool:
     """Slices that lean on a gate which is off are left out, which leaves their pool incomplete."""
     spec = item.spec
-    if not features.enabled(gates.PARTITIONABLE_DEVICES) and (
-        spec.per_device_node_selection
-        or spec.shared_counters
-        or any(device.consumes_counters for device in spec.devices)
-    ):
+    if spec.per_device_node_selection and not features.enabled(gates.PARTITIONABLE_DEVICES):
         return False
     return features.enabled(gates.COMPATIBILITY_GROUPS) or not any(
         consumption.compatibility_groups

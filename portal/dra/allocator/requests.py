@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from portal.dra import features as gates
-from portal.dra.allocator.capacity import Requested
+from portal.dra.allocator.capacity import Requested, share_of, suffices
 from portal.dra.allocator.constraints import Constraint, constraints_of
 from portal.dra.errors import ClaimError, NodeError
 from portal.dra.fleet import Fleet
@@ -21,6 +21,7 @@ from portal.dra.model import (
     ResourceClaim,
 )
 from portal.dra.pools import NodePool, PoolDevice
+from portal.dra.units import nanos
 
 MAX_RESULTS = 32
 
@@ -44,6 +45,7 @@ class Wish:
         device_class: DeviceClass,
         clauses: Sequence[Clause],
         node: Node,
+        binding: bool,
     ) -> None:
         self.parent = request.name
         self.name = f"{request.name}/{ask.name}" if isinstance(ask, DeviceSubRequest) else request.name
@@ -56,6 +58,7 @@ class Wish:
         self.count = ask.count or 1
         self.all_devices: tuple[tuple[NodePool, PoolDevice], ...] = ()
         self._node = node
+        self._binding = binding
         self._selectable: dict[int, bool] = {}
 
     def selects(self, item: PoolDevice) -> bool:
@@ -66,6 +69,8 @@ class Wish:
         return known
 
     def _evaluate(self, item: PoolDevice) -> bool:
+        if item.device.binding_conditions and not self._binding:
+            return False
         driver = item.id[0]
         for clause in self.clauses:
             if clause.matcher.bad is not None:
@@ -90,13 +95,19 @@ class Wish:
 
 
 class Ask:
-    """One claim, ready for the search: its requests in order, each with its alternatives."""
+    """One claim, ready for the search: its requests in order, each with its alternatives.
+
+    `least_from[i]` is the smallest number of devices that requests from the i-th on can ask for.
+    """
 
     def __init__(
         self, claim: ResourceClaim, alternatives: Sequence[tuple[Wish, ...]], constraints: list[Constraint]
     ) -> None:
         self.claim = claim
         self.alternatives = tuple(alternatives)
+        self.least_from = [0]
+        for wishes in reversed(self.alternatives):
+            self.least_from.insert(0, self.least_from[0] + min(wish.count for wish in wishes))
         self.constraints = constraints
 
 
@@ -105,7 +116,9 @@ def prepare(fleet: Fleet, claim: ResourceClaim, node: Node, pools: tuple[NodePoo
     alternatives = []
     least = 0
     for request in claim.spec.devices.requests:
-        wishes = tuple(_wish(fleet, claim, request, ask, node, pools) for ask in _asks(fleet, claim, request))
+        wishes: tuple[Wish, ...] = tuple(
+            _wish(fleet, claim, request, ask, node, pools) for ask in _asks(fleet, claim, request)
+        )
         alternatives.append(wishes)
         least += min(wish.count for wish in wishes)
     if least > MAX_RESULTS:
@@ -164,11 +177,18 @@ def _wish(
     if device_class is None:
         raise ClaimError("unknown-class", at=at, device_class=ask.device_class_name)
     clauses = clauses_of(fleet, device_class, ask, at)
-    wish = Wish(request, ask, device_class=device_class, clauses=clauses, node=node)
+    wish = Wish(
+        request,
+        ask,
+        device_class=device_class,
+        clauses=clauses,
+        node=node,
+        binding=fleet.features.enabled(gates.DEVICE_BINDING_CONDITIONS),
+    )
     if ask.allocation_mode not in ("", "ExactCount", "All"):
         raise ClaimError("unsupported-mode", at=at, mode=ask.allocation_mode)
     if wish.takes_all:
-        wish.all_devices = tuple(_all_devices(wish, pools, at))
+        wish.all_devices = tuple(_all_devices(fleet, wish, pools, at))
         wish.count = len(wish.all_devices)
     return wish
 
@@ -188,7 +208,9 @@ def _clauses(fleet: Fleet, owner: str, selectors: Sequence[DeviceSelector]) -> I
         yield Clause(matcher=fleet.matcher(selector.cel.expression), owner=owner, index=index)
 
 
-def _all_devices(wish: Wish, pools: tuple[NodePool, ...], at: str) -> Iterator[tuple[NodePool, PoolDevice]]:
+def _all_devices(
+    fleet: Fleet, wish: Wish, pools: tuple[NodePool, ...], at: str
+) -> Iterator[tuple[NodePool, PoolDevice]]:
     """How much "all" is: known only when every pool of the node is complete and valid."""
     for seen in pools:
         if seen.pool.incomplete:
@@ -196,5 +218,22 @@ def _all_devices(wish: Wish, pools: tuple[NodePool, ...], at: str) -> Iterator[t
         if seen.pool.invalid is not None:
             raise NodeError("invalid-pool", at=at, pool="/".join(seen.pool.key), why=str(seen.pool.invalid))
         for item in seen.devices:
-            if wish.selects(item):
+            if wish.selects(item) and _large_enough(fleet, wish, item):
                 yield seen, item
+
+
+def _large_enough(fleet: Fleet, wish: Wish, item: PoolDevice) -> bool:
+    """Devices that are too small by nature are none of "all"; before 1.37 neither were those with too little left."""
+    features = fleet.features
+    if not features.enabled(gates.CONSUMABLE_CAPACITY):
+        return True
+    if not item.device.allow_multiple_allocations:
+        return suffices(item.device, wish.capacity)
+    share = share_of(item.device, wish.capacity, features)
+    if share is None:
+        return False
+    used = {} if features.at_least(1, 37) or wish.admin else fleet.holdings.consumed(item.id)
+    return all(
+        used.get(name, 0) + amount.nanos <= nanos(item.device.capacity[name].value)
+        for name, amount in share.items()
+    )

@@ -68,7 +68,7 @@ def _configuration(
     classes: dict[str, tuple[DeviceClass, list[str]]] = {}
     for wish in chosen:
         _, names = classes.setdefault(wish.device_class.metadata.name, (wish.device_class, []))
-        names.append(wish.name)
+        names.append(wish.parent)
     for device_class, names in classes.values():
         for config in device_class.spec.config:
             yield DeviceAllocationConfiguration(

@@ -86,8 +86,9 @@ class Search:
         for wish in ask.alternatives[place.request]:
             if wish.takes_all and not wish.all_devices:
                 continue
-            # Only with alternatives can the sum of devices grow beyond what was checked beforehand.
-            if len(self.taken[place.claim]) + wish.count > MAX_RESULTS:
+            # A choice that leaves too little room for the requests to come is none.
+            rest = ask.least_from[place.request + 1]
+            if len(self.taken[place.claim]) + wish.count + rest > MAX_RESULTS:
                 continue
             self.chosen[place.claim].append(wish)
             yield Place(claim=place.claim, request=place.request, wish=wish)

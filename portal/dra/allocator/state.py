@@ -75,6 +75,8 @@ class State:
                     return None
             elif wish.capacity and not suffices(item.device, wish.capacity):
                 return None
+        if item.device.consumes_counters and not self._counting:
+            return None
         if untolerated(item.taints, wish.tolerations) is not None:
             return None
         counters = self._counters_for(wish, seen.pool, item)
