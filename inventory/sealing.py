@@ -13,7 +13,7 @@ def seal(text: str) -> bytes:
     return _box().encrypt(text.encode())
 
 
-def unseal(sealed: bytes) -> str:
+def unseal(sealed: bytes | memoryview) -> str:
     """Decrypt. Raises BadCredentials when no configured key fits."""
     try:
         return _box().decrypt(bytes(sealed)).decode()
@@ -28,7 +28,8 @@ def _box() -> MultiFernet:
     if not keys:
         raise BadCredentials(
             _(
-                "Kubeconfigs cannot be stored: CLAIMDESK_CREDENTIAL_KEYS is not set. Give the path of a file instead."
+                "Kubeconfigs cannot be stored: CLAIMDESK_CREDENTIAL_KEYS is not set. "
+                "Give the path of a file instead."
             )
         )
     try:

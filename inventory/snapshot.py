@@ -2,8 +2,8 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 
@@ -90,7 +90,7 @@ def _claims(cluster: Cluster) -> Iterator[dra.ResourceClaim]:
         yield _decoded("ResourceClaim", metadata, {"spec": spec, "status": status}, dra.ResourceClaim)
 
 
-def _decoded(kind: str, metadata: dict[str, object], body: dict[str, object], expected: type[T]) -> T:
+def _decoded(kind: str, metadata: Mapping[str, Any], body: Mapping[str, Any], expected: type[T]) -> T:
     version = "v1" if kind == "Node" else "resource.k8s.io/v1"
     decoded = dra.decode_object({"apiVersion": version, "kind": kind, "metadata": metadata, **body})
     assert isinstance(decoded, expected)  # the kind says so

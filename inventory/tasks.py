@@ -43,7 +43,7 @@ def ensure_followers() -> None:
     """Start a follower for every enabled cluster that has none."""
     for cluster_id in lease.without_follower(now=timezone.now()):
         # Beat asks again soon; what waits longer than that is of no use to anybody.
-        follow_cluster.apply_async(args=[cluster_id], expires=10)
+        follow_cluster.apply_async(args=(cluster_id,), expires=10)
 
 
 @shared_task
@@ -56,5 +56,5 @@ def follow_cluster(cluster_id: int) -> str:
     )
     outcome = follower.run(should_stop=worker_is_stopping, shift=settings.FOLLOWER_SHIFT)
     if outcome is Outcome.SHIFT_OVER:
-        follow_cluster.apply_async(args=[cluster_id], expires=60)
+        follow_cluster.apply_async(args=(cluster_id,), expires=60)
     return outcome.name

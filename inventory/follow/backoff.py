@@ -20,7 +20,7 @@ class Backoff:
 
     def next(self, *, retry_after: float | None = None) -> float:
         """Seconds to wait now; never less than the server asked for."""
-        wait = min(self._longest, self._first * 2**self._failures)
+        wait = min(self._longest, self._first * float(2**self._failures))
         self._failures = min(self._failures + 1, 16)
         # Up to half of it at random; what the server asks for is a minimum and is not shortened.
         jittered = wait * (0.5 + random.random() / 2)  # noqa: S311 - not a secret

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from inventory.models.clusters import Cluster
@@ -182,8 +183,7 @@ class ClassProfile(models.Model):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["device_class", "profile", "device"],
-                nulls_distinct=False,
-                name="one_match_per_profile",
-            )
+                fields=["device_class", "profile"], condition=Q(device=None), name="one_match_per_profile"
+            ),
+            models.UniqueConstraint(fields=["device_class", "device"], name="one_match_per_device"),
         ]
