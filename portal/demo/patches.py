@@ -1,5 +1,6 @@
 """Patches of an object: JSON merge (RFC 7386), JSON patch (RFC 6902) and strategic merge."""
 
+import copy
 from typing import Any, Literal
 
 from portal.demo import errors
@@ -128,7 +129,7 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
         return _remove(document, path)
     if name in ("move", "copy"):
         source = _pointer(operation.get("from"))
-        value = _lookup(document, source)
+        value = copy.deepcopy(_lookup(document, source))
         if name == "move":
             document = _remove(document, source)
         return _put(document, path, value, replace=False)

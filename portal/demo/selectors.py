@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from portal.demo import errors
-from portal.demo.resources import Resource
+from portal.demo.resources import STORED, Resource
 
 _SET_TERM = re.compile(r"^(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)$")
 _COMPARISON = re.compile(r"^(?P<key>[^=!<>\s]+)\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^=!<>\s]*)$")
@@ -152,8 +152,16 @@ def _parse_fields(resource: Resource, text: str) -> tuple[tuple[str, str, bool],
                 f'Unable to find "{resource.api_version}, Resource={resource.plural}" that match label '
                 f'selector "", field selector "{text}": field label not supported: {name}'
             )
-        terms.append((name, value.strip(), operator != "!="))
+        terms.append((_stored_name(resource, name), value.strip(), operator != "!="))
     return tuple(terms)
+
+
+def _stored_name(resource: Resource, name: str) -> str:
+    """The name of a view's field in the resource that it shows."""
+    if not resource.view_of or name not in resource.fields:
+        return name
+    path = resource.fields[name]
+    return next(stored for stored, other in STORED[resource.view_of].fields.items() if other == path)
 
 
 def _field_term(term: str) -> tuple[str, str, str]:
