@@ -138,7 +138,12 @@ class Room:
             if seen:
                 return seen
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds:.0f} s: {what}; last seen: {seen!r}")
+                trouble = (
+                    f"; the fake kubelet had: {self.kubelet.errors[-1].message}"
+                    if self.kubelet.errors
+                    else ""
+                )
+                raise AssertionError(f"not within {seconds:.0f} s: {what}; last seen: {seen!r}{trouble}")
             time.sleep(POLL_SECONDS)
 
     def until_allocated(self, name: str) -> Object:

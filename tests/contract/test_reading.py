@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from portal.kube.client import Client, Request
-from portal.kube.errors import Gone
+from portal.kube.errors import Conflict, Gone
 from portal.kube.resources import ACCESS_REVIEWS, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from portal.kube.watch import Bookmark, Event
 from tests.contract import objects
@@ -90,8 +90,6 @@ def test_a_version_from_long_ago_is_gone(room: Room) -> None:
 
 
 def test_a_write_based_on_an_old_version_is_refused(room: Room) -> None:
-    from portal.kube.errors import Conflict
-
     claim = room.claim("contended", objects.request(room.device_class()))
     room.client.patch(
         RESOURCE_CLAIMS, "contended", {"metadata": {"labels": {"a": "b"}}}, namespace=room.namespace
@@ -102,8 +100,6 @@ def test_a_write_based_on_an_old_version_is_refused(room: Room) -> None:
 
 
 def test_a_delete_meant_for_another_object_of_that_name_is_refused(room: Room) -> None:
-    from portal.kube.errors import Conflict
-
     room.claim("namesake", objects.request(room.device_class()))
     with pytest.raises(Conflict):
         room.client.delete(

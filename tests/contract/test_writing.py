@@ -88,6 +88,7 @@ def test_a_quota_counts_the_devices_that_claims_ask_for(room: Room) -> None:
     room.create(RESOURCE_QUOTAS, quota)
     room.wait_for(lambda: _quota_status(room).get("hard") == {key: "3"}, "the quota's first sync")
     room.claim("two", objects.request(device_class, count=2))
+    room.wait_for(lambda: _quota_status(room).get("used") == {key: "2"}, "two devices counted")
     with pytest.raises(Forbidden) as refused:
         room.claim("too-many", objects.request(device_class, count=2))
     message = refused.value.message
@@ -96,7 +97,6 @@ def test_a_quota_counts_the_devices_that_claims_ask_for(room: Room) -> None:
         assert part in message
     # Held or not does not matter: no Pod has named the first claim.
     assert not room.get_claim("two").get("status")
-    room.wait_for(lambda: _quota_status(room).get("used") == {key: "2"}, "two devices counted")
     room.claim("one", objects.request(device_class))
     room.client.delete(RESOURCE_CLAIMS, "two", namespace=room.namespace)
     room.wait_for(

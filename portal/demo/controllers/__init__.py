@@ -7,6 +7,7 @@ from portal.demo.store import Store
 from portal.dra.features import Features
 
 from .claims import ClaimsOfPods, Reservations
+from .eviction import DeviceTaintEviction
 from .garbage import GarbageCollector, expire_events
 from .jobs import Jobs
 from .kubelet import NodeHeart, PodRunner
@@ -15,13 +16,11 @@ from .nodes import NodeHealth, OrphanedPods
 from .scheduling import Scheduler
 from .world import World
 
-VERSION = "1.36"
-
 
 async def run(store: Store, *, features: Features | None = None, kubelet: bool = True) -> None:
     """Run all controllers until cancelled. All state is in the store, so that they may stop at any moment.
 
-    ``features`` are the gates that are on (default: those of Kubernetes 1.36). Without ``kubelet`` the
+    ``features`` are the gates that are on (default: those of the store). Without ``kubelet`` the
     cluster is a bare control plane: Pods are placed but never start, and nodes are as ready as somebody says
     they are.
     """
@@ -32,9 +31,10 @@ async def run(store: Store, *, features: Features | None = None, kubelet: bool =
     controllers: list[Controller[Any]] = [
         ClaimsOfPods(world),
         Reservations(world),
-        Scheduler(world, features or Features.for_version(VERSION)),
+        Scheduler(world, features or store.features),
         Jobs(world),
         GarbageCollector(world),
+        DeviceTaintEviction(world),
         health,
         OrphanedPods(world),
     ]

@@ -51,7 +51,9 @@ class NodeHealth(Controller[str]):
             self.world.nodes.refresh()
             node = self.world.nodes.objects["", key]
         self._taint(node)
-        return None if silence is None else max(SILENCE_SECONDS - silence, 5.0)
+        if silence is None:
+            return None
+        return SILENCE_SECONDS - silence if silence < SILENCE_SECONDS else SILENCE_SECONDS
 
     def _silence(self, name: str) -> float | None:
         """Seconds since the node's lease was last renewed; None for a node that never had one."""

@@ -19,7 +19,7 @@ from portal.dra.allocator import allocate
 from portal.dra.features import Features
 from portal.dra.fleet import Fleet
 from portal.dra.model import AllocationResult, Node, Pod, ResourceClaim, decode_object, encode
-from portal.dra.outcomes import Allocated, Failed, Outcome
+from portal.dra.outcomes import Allocated, Failed, Outcome, Undecided
 
 from . import extended
 from .claims import EXTENDED_RESOURCE_CLAIM, FINALIZER, claim_names
@@ -29,6 +29,7 @@ from .view import Delta, Index
 from .world import World, controller_of, is_finished, set_condition
 
 COMPONENT = "default-scheduler"
+CANNOT_ALLOCATE = "cannot allocate all claims"
 MAX_CONSUMERS = 256
 FIRST_BACKOFF = 0.25
 LAST_BACKOFF = 5.0
@@ -379,9 +380,11 @@ def _refusal(outcome: Outcome) -> str:
     """Why devices could not be had on one node. An error about the claim itself ends the attempt."""
     if isinstance(outcome, Failed):
         if outcome.scope == "claim":
-            raise Unplaceable(str(outcome.error), reason="SchedulerError")
+            raise Unplaceable(
+                f'running "DynamicResources" filter plugin: {outcome.error}', reason="SchedulerError"
+            )
         return str(outcome.error)
-    return "cannot allocate all claims"
+    return "timed out trying to allocate devices" if isinstance(outcome, Undecided) else CANNOT_ALLOCATE
 
 
 def _no_node(total: int, refusals: Counter[str], *, uses_devices: bool) -> str:
