@@ -203,7 +203,7 @@ def _intervals(uid: str, epoch: int, span: _Span) -> list[Interval]:
             namespace=span.allocated.namespace,
             claim_name=span.allocated.name,
             device=key,
-            node=span.allocated.facts.get("node") or "",
+            node=span.allocated.facts.get("node") or found[key].get("node") or "",
             start=span.start,
             start_source=span.allocated.source,
             start_uncertainty_us=span.allocated.uncertainty_us,
@@ -223,8 +223,10 @@ def _stays(uid: str, epoch: int, events: list[Event], span: _Span) -> list[Stay]
         consumer = event.facts.get("consumer") or {}
         if event.kind == JOINED:
             joined.setdefault(consumer["uid"], event)
+            # It came back: one stay from the first coming to the last going.
+            left.pop(consumer["uid"], None)
         elif event.kind == LEFT:
-            left.setdefault(consumer["uid"], _earliest(event))
+            left[consumer["uid"]] = _earliest(event)
     stays = []
     for consumer_uid, event in sorted(joined.items()):
         consumer = event.facts["consumer"]

@@ -7,6 +7,14 @@ import yaml
 
 from claims import manifests
 from claims.manifests import Owner, Wish
+from portal.dra.cel import DeviceView, compile_selector
+from portal.dra.quantity import Quantity
+
+
+def device(driver: str, memory: str | None) -> DeviceView:
+    capacities = {"memory": Quantity.parse(memory)} if memory else {}
+    return DeviceView(driver=driver, attributes={}, capacities=capacities)
+
 
 OWNER = Owner(
     key="7f3c9a1e-0000-4000-8000-000000000000",
@@ -75,10 +83,11 @@ def test_memory_of_several_drivers_is_an_alternative_per_domain() -> None:
 
 @pytest.mark.parametrize("domains", [[], ["gpu.nvidia.com"], ["gpu.amd.com", "gpu.nvidia.com"]])
 def test_memory_expressions_compile(domains: list[str]) -> None:
-    cel = pytest.importorskip("portal.dra.cel")
-    features = pytest.importorskip("portal.dra.features")
     expression = manifests.memory_expression("40Gi", domains)
-    cel.compile_selector(expression, features=features.Features.for_version("1.36"))
+    selector = compile_selector(expression, features=frozenset(), enforce_estimate=True)
+    assert selector.evaluate(device("gpu.nvidia.com", "40Gi")) is True
+    assert selector.evaluate(device("gpu.nvidia.com", "39Gi")) is False
+    assert selector.evaluate(device("gpu.nvidia.com", None)) is False
 
 
 def test_the_hold_pod_passes_the_restricted_level_and_keeps_one_claim() -> None:
