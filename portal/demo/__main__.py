@@ -18,6 +18,7 @@ from portal.demo import controllers, tls
 from portal.demo.auth import Accounts
 from portal.demo.fleet import check_wish, plant
 from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
+from portal.demo.load import Churn, FleetSize, check_churn
 from portal.demo.namespaces import found_first, keep_namespaces
 from portal.demo.quota import keep_quotas
 from portal.demo.server import ApiServer
@@ -39,6 +40,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--history", type=int, default=10_000, help="changes kept for watches, per resource")
     parser.add_argument("--bookmark-seconds", type=float, default=60.0)
     parser.add_argument("--no-controllers", action="store_true", help="only the API server")
+    parser.add_argument("--no-kubelet", action="store_true", help="Pods are placed, but none runs")
+    parser.add_argument(
+        "--churn",
+        type=check_churn,
+        default="",
+        help="changes a second of a generated fleet: claims=200,pods=100",
+    )
     return parser.parse_args()
 
 
@@ -62,13 +70,16 @@ def _certificate(arguments: argparse.Namespace) -> tuple[ssl.SSLContext | None, 
         return tls.server_context(Path(directory), arguments.host, now=now)
 
 
-async def _work(store: Store, *, with_controllers: bool) -> None:
+async def _work(store: Store, arguments: argparse.Namespace) -> None:
     """Everything that moves by itself, until cancelled."""
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(keep_namespaces(store))
         tasks.create_task(keep_quotas(store))
-        if with_controllers:
-            tasks.create_task(controllers.run(store))
+        if not arguments.no_controllers:
+            tasks.create_task(controllers.run(store, kubelet=not arguments.no_kubelet))
+        if arguments.churn:
+            churn = Churn.parse(arguments.churn, store=store, size=FleetSize.parse(arguments.fleet))
+            tasks.create_task(churn.run())
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
@@ -92,7 +103,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         url = f"{'https' if context else 'http'}://{arguments.host}:{runner.addresses[0][1]}"
         if arguments.kubeconfig_out:
             _write_kubeconfig(arguments.kubeconfig_out, accounts.kubeconfig(url, certificate=certificate))
-        work = asyncio.create_task(_work(store, with_controllers=not arguments.no_controllers))
+        work = asyncio.create_task(_work(store, arguments))
         stopped = asyncio.create_task(stop.wait())
         print(f"listening on {url}", flush=True)  # noqa: T201 - the agreed sign that it is ready
         await asyncio.wait((work, stopped), return_when=asyncio.FIRST_COMPLETED)
