@@ -132,10 +132,10 @@ class _Checker:
             prefix = qualified_name(node.target)
             if prefix is not None and self.environment.function(f"{prefix}.{function}") is not None:
                 node.function, node.target = f"{prefix}.{function}", None
+        given = [self.check(argument) for argument in node.operands]
         overloads = self.environment.function(node.function)
         if overloads is None:
             raise self.source.error(f"undeclared reference to '{node.function}' (in container '')", node.at)
-        given = [self.check(argument) for argument in node.operands]
         if node.function in _OPERATOR_NAMES:
             return self.logical(node, given, overloads)
         return self.resolve(node, overloads, given)
@@ -274,7 +274,8 @@ class _Checker:
         wanted = types.map_of(self.new_parameter(), self.new_parameter())
         if not self.fits(found, wanted):
             raise self.source.error(
-                f"found no matching overload for 'cel.@mapInsert' applied to '(map, {self.show(found)})'", node.body.at
+                f"found no matching overload for 'cel.@mapInsert' applied to '(map, {self.show(found)})'",
+                node.body.at,
             )
         return self.known.apply(wanted)
 

@@ -51,13 +51,20 @@ def check_literals(root: ast.Node, source: Source) -> None:
         if isinstance(node, ast.Call):
             _check_call(node, source)
         elif isinstance(node, ast.ListLiteral) and not in_format:
-            inner = [_unwrapped(item.type) if at in node.optional else item.type for at, item in enumerate(node.items)]
+            inner = [
+                _unwrapped(item.type) if at in node.optional else item.type
+                for at, item in enumerate(node.items)
+            ]
             _check_alike(node.items, inner, source)
         elif isinstance(node, ast.MapLiteral) and not in_format:
-            _check_alike([key for key, _, _ in node.entries], [key.type for key, _, _ in node.entries], source)
+            _check_alike(
+                [key for key, _, _ in node.entries], [key.type for key, _, _ in node.entries], source
+            )
             values = [value for _, value, _ in node.entries]
             _check_alike(
-                values, [_unwrapped(value.type) if optional else value.type for _, value, optional in node.entries], source
+                values,
+                [_unwrapped(value.type) if optional else value.type for _, value, optional in node.entries],
+                source,
             )
         pending.extend((child, in_format or is_format) for child in children(node))
 

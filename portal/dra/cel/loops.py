@@ -28,7 +28,7 @@ def iterate(value: Any, *, pairs: bool) -> Iterable[Any]:
     """What a loop runs over: elements or keys; with `pairs`, index and element or key and value."""
     match kind_of(value):
         case "list":
-            return list(enumerate(value)) if pairs else value  # type: ignore[no-any-return]  # a list, by its kind
+            return list(enumerate(value)) if pairs else value
         case "map":
             found = map_pairs(value)
             return found if pairs else [key for key, _ in found]
@@ -43,9 +43,9 @@ def _spend(frame: Frame, cost: int) -> None:
 
 
 def _truth(value: Any) -> bool:
-    if type(value) is not bool:
-        raise CelEvaluationError(NO_SUCH_OVERLOAD)
-    return value
+    if type(value) is bool:
+        return value
+    raise CelEvaluationError(NO_SUCH_OVERLOAD)
 
 
 def _assign(frame: Frame, slots: Sequence[int], item: Any) -> None:

@@ -203,7 +203,9 @@ class _Parser:
     def message(self, node: ast.Node) -> ast.Node:
         name = qualified_name(node)
         del name
-        raise self.source.error("undeclared reference: the environment of selectors has no message types", node.at)
+        raise self.source.error(
+            "undeclared reference: the environment of selectors has no message types", node.at
+        )
 
     def primary(self, *, negative: bool) -> ast.Node:  # noqa: C901 (one branch per kind of token)
         token = self.current
@@ -261,7 +263,7 @@ class _Parser:
         if opening:
             args = self.arguments(")")
             if name == "has" and len(args) == 1 and not leading_dot:
-                return self.has(args[0], token)
+                return self.has(args[0])
             return ast.Call(opening.at, name, None, args)
         node = ast.Ident(token.at, name)
         return self.message(node) if self.current.kind == "{" else node
@@ -312,10 +314,10 @@ class _Parser:
 
     # --- macros -----------------------------------------------------------------------------------------------
 
-    def has(self, argument: ast.Node, token: Token) -> ast.Node:
+    def has(self, argument: ast.Node) -> ast.Node:
         if isinstance(argument, ast.Select) and not argument.optional and not argument.test:
             return ast.Select(argument.at, argument.operand, argument.name, test=True)
-        raise self.source.error("invalid argument to has() macro", token.at)
+        raise self.source.error("invalid argument to has() macro", argument.at)
 
     def name_of(self, node: ast.Node, message: str = "argument must be a simple name") -> str:
         if not isinstance(node, ast.Ident):

@@ -29,6 +29,7 @@ from portal.dra.cel.values import (
     equal,
     kind_of,
     map_find,
+    spend,
     surely_equal,
 )
 
@@ -40,7 +41,11 @@ COST: Final = 1
 FIRST_SLOT: Final = 2
 
 _SCALARS: Final = frozenset({"bool", "int", "uint", "string", "bytes", "double", "duration", "timestamp"})
-_TYPE_VALUES: Final = {"null": "null_type", "duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
+_TYPE_VALUES: Final = {
+    "null": "null_type",
+    "duration": "google.protobuf.Duration",
+    "timestamp": "google.protobuf.Timestamp",
+}
 
 
 def build(node: ast.Node, source: Source, *, counted: bool) -> tuple[Run, int]:
@@ -170,7 +175,12 @@ class _Builder:
         if domain is None:
             return None
         owner, domain_name = domain
-        if not (isinstance(owner, ast.Select) and not owner.test and not owner.optional and self.is_device(owner.operand)):
+        if not (
+            isinstance(owner, ast.Select)
+            and not owner.test
+            and not owner.optional
+            and self.is_device(owner.operand)
+        ):
             return None
         if owner.name == "attributes":
             return _attribute(domain_name, name)
@@ -198,7 +208,9 @@ class _Builder:
     def call(self, node: ast.Call) -> Run:
         match node.function:
             case "_&&_" | "_||_":
-                return _logical([self.build(argument) for argument in node.args], decisive=node.function == "_||_")
+                return _logical(
+                    [self.build(argument) for argument in node.args], decisive=node.function == "_||_"
+                )
             case "_?_:_":
                 return _conditional(*(self.build(argument) for argument in node.args))
             case "_[_]":
@@ -566,6 +578,8 @@ def _counted_call(choose: Dispatch, arguments: Sequence[Run]) -> Run:
     def run(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
         overload = choose(values)
+        if overload.cost is not None and type(values[0]) is list:
+            spend(len(values[0]))
         result = overload.run(*values)
         spent = frame[COST] + (1 if overload.cost is None else overload.cost(values, result))
         frame[COST] = spent
@@ -574,5 +588,3 @@ def _counted_call(choose: Dispatch, arguments: Sequence[Run]) -> Run:
         return result
 
     return run
-
-

@@ -44,7 +44,11 @@ def _part(node: ast.Node, names: dict[str, _Symbol], reads: set[Read]) -> _Symbo
         case ast.Ident():
             return names.get(node.name)
         case ast.Select():
-            return None if node.path else _field(node.operand, node.name, names, reads, leaf=node.test or node.optional)
+            return (
+                None
+                if node.path
+                else _field(node.operand, node.name, names, reads, leaf=node.test or node.optional)
+            )
         case ast.Bind():
             part = _part(node.value, names, reads)
             inner = {name: symbol for name, symbol in names.items() if name != node.name}
@@ -81,7 +85,9 @@ def _call(node: ast.Call, names: dict[str, _Symbol], reads: set[Read]) -> _Symbo
         if part is not None:
             if not (isinstance(key, ast.Const) and type(key.value) is str):
                 raise _Unknown
-            reads.add((f"{part[0]}?", key.value) if len(part) == 1 and part[0] != "device" else (*part, key.value))
+            reads.add(
+                (f"{part[0]}?", key.value) if len(part) == 1 and part[0] != "device" else (*part, key.value)
+            )
             return None
         _visit(key, names, reads)
         return None
@@ -152,7 +158,9 @@ def whole_key(view: DeviceView) -> Hashable:
         view.allow_multiple_allocations,
         *(
             frozenset(
-                (domain, name, _typed(value)) for domain, values in part.items() for name, value in values.items()
+                (domain, name, _typed(value))
+                for domain, values in part.items()
+                for name, value in values.items()
             )
             for part in (view.attributes, view.capacities)
         ),

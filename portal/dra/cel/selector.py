@@ -13,6 +13,7 @@ from portal.dra.cel.checker import check
 from portal.dra.cel.device import EVERYTHING, DeviceView, Reads
 from portal.dra.cel.environment import CONSUMABLE_CAPACITY, LIST_ATTRIBUTES, Environment
 from portal.dra.cel.errors import CelCompileError, CelEvaluationError, CostExceeded
+from portal.dra.cel.estimate import estimate
 from portal.dra.cel.literals import check_literals
 from portal.dra.cel.loops import Run
 from portal.dra.cel.parser import parse
@@ -30,17 +31,27 @@ _SHORT: Final = 2000
 class Selector:
     """A compiled expression. Immutable, safe to share between threads."""
 
-    __slots__ = ("_build_counted", "_counted", "_deep", "_getters", "_run", "_slots", "expression", "reads", "result_type")
+    __slots__ = (
+        "_build_counted",
+        "_counted",
+        "_deep",
+        "_getters",
+        "_lists",
+        "_run",
+        "_slots",
+        "expression",
+        "reads",
+        "result_type",
+    )
 
-    def __init__(
-        self, expression: str, tree: ast.Node, source: Source, *, deep: bool
-    ) -> None:
+    def __init__(self, expression: str, tree: ast.Node, source: Source, *, lists: bool, deep: bool) -> None:
         self.expression = expression
         self.reads: Reads = find_reads(tree)
         self.result_type = str(tree.type)
+        self._lists = lists
         self._deep = deep
         self._getters = (
-            [] if self.reads == EVERYTHING else [key_getter(read) for read in sorted(self.reads)]  # type: ignore[arg-type]  # not the word
+            [] if self.reads == EVERYTHING else [key_getter(read) for read in sorted(self.reads)]
         )
         counted = len(expression) > _SHORT or _can_take_long(tree)
         self._run, self._slots = build(tree, source, counted=counted)
@@ -49,32 +60,53 @@ class Selector:
 
     def evaluate(self, device: DeviceView) -> bool:
         """Whether the device matches; raises CelEvaluationError."""
-        if device.unusable is not None:
-            raise CelEvaluationError(device.unusable)
+        if device.unusable is not None or (device.lists is not None and not self._lists):
+            raise self._unusable(device)
         if self._counted is not None or device.oversized or self._deep:
             return self._evaluate_counted(device)[0]
         frame = [device, 0, *(None,) * (self._slots - 2)]
         try:
             result = self._run(frame)
-        except (CelEvaluationError, CostExceeded, RecursionError, TypeError, ValueError, AttributeError) as error:
+        except (
+            CelEvaluationError,
+            CostExceeded,
+            RecursionError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
             raise _as_evaluation_error(error) from None
         if type(result) is bool:
             return result
         raise _no_bool(result)
 
+    @staticmethod
+    def _unusable(device: DeviceView) -> CelEvaluationError:
+        return CelEvaluationError(device.unusable or f"attribute {device.lists}: unsupported attribute value")
+
     def cost(self, device: DeviceView) -> int:
         """What evaluating the expression for this device costs, as Kubernetes counts it; raises as `evaluate`."""
+        self.evaluate(device)
         return self._evaluate_counted(device)[1]
 
     def _evaluate_counted(self, device: DeviceView) -> tuple[bool, int]:
         if self._counted is None:
-            self._counted = self._with_room(self._build_counted) if self._build_counted else (self._run, self._slots)
+            self._counted = (
+                self._with_room(self._build_counted) if self._build_counted else (self._run, self._slots)
+            )
         run, slots = self._counted
         frame: list[Any] = [device, 0, *(None,) * (slots - 2)]
         reset_work()
         try:
             result = self._with_room(functools.partial(run, frame))
-        except (CelEvaluationError, CostExceeded, RecursionError, TypeError, ValueError, AttributeError) as error:
+        except (
+            CelEvaluationError,
+            CostExceeded,
+            RecursionError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
             raise _as_evaluation_error(error) from None
         if type(result) is bool:
             return result, frame[1]
@@ -85,9 +117,10 @@ class Selector:
 
     def memo_key(self, device: DeviceView) -> Hashable:
         """Two devices with the same key get the same answer: the values that the expression reads, with their types."""
+        usable = (device.unusable, None if self._lists else device.lists)
         if self.reads == EVERYTHING:
-            return (device.unusable, whole_key(device))
-        return (device.unusable, *[getter(device) for getter in self._getters])
+            return (usable, whole_key(device))
+        return (usable, *[getter(device) for getter in self._getters])
 
     def __repr__(self) -> str:
         return f"Selector({self.expression!r})"
@@ -156,12 +189,13 @@ def _deeply(call: Callable[[], Result]) -> Result:
             sys.setrecursionlimit(before)
 
 
-def _compile(expression: str, features: Container[str], *, deep: bool) -> tuple[Selector, ast.Node]:
+def _compile(expression: str, features: Container[str], *, deep: bool) -> Selector:
     source = Source(expression)
     tree = parse(source)
-    check(tree, source, Environment.of(features))
+    environment = Environment.of(features)
+    check(tree, source, environment)
     check_literals(tree, source)
-    return Selector(expression, tree, source, deep=deep), tree
+    return Selector(expression, tree, source, lists=environment.list_attributes, deep=deep)
 
 
 def compile_selector(
@@ -208,9 +242,9 @@ def _compile_once(expression: str, gates: frozenset[str]) -> Selector | CelCompi
         return CelCompileError(f"must not be longer than {MAX_LENGTH} bytes")
     try:
         try:
-            return _compile(expression, gates, deep=False)[0]
+            return _compile(expression, gates, deep=False)
         except RecursionError:
-            return _deeply(lambda: _compile(expression, gates, deep=True)[0])
+            return _deeply(lambda: _compile(expression, gates, deep=True))
     except CelCompileError as error:
         return error
     except RecursionError:

@@ -146,7 +146,9 @@ def _unescape(source: Source, body: str, start: int, *, binary: bool) -> str | b
         if match["simple"]:
             parts.append(_SIMPLE_ESCAPES.get(match["simple"], match["simple"]))
             continue
-        code = int(match["octal"], 8) if match["octal"] else int(match["hex"] or match["u4"] or match["u8"], 16)
+        code = (
+            int(match["octal"], 8) if match["octal"] else int(match["hex"] or match["u4"] or match["u8"], 16)
+        )
         if binary:
             parts.append(bytes([code]))
         elif code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:

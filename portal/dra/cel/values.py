@@ -218,7 +218,7 @@ def device_field(view: DeviceView, name: str) -> Any:
         case "driver":
             return view.driver
         case "attributes":
-            return DomainMap(view.attributes)  # type: ignore[arg-type]  # the values' types are of no matter here
+            return DomainMap(view.attributes)
         case "capacity":
             return DomainMap(view.capacities)
         case "allowMultipleAllocations":
@@ -294,9 +294,17 @@ def equal(left: Any, right: Any) -> bool:
     if left_type in _STRICT:
         raise CelEvaluationError(NO_SUCH_OVERLOAD)
     if left_type in _NUMBERS and right_type in _NUMBERS:
+        left, right = _as_numbers(left, right)
         return bool(left == right)
     kind = KINDS[left_type]
     return kind in ("list", "map") and kind == KINDS[right_type] and _equal_alike(left, right)
+
+
+def _as_numbers(left: Any, right: Any) -> tuple[Any, Any]:
+    """Two numbers of different types, made comparable: next to a double, whole numbers lose what a double loses."""
+    if type(left) is float or type(right) is float:
+        return float(left), float(right)
+    return left, right
 
 
 def _equal_alike(left: Any, right: Any) -> bool:
@@ -358,6 +366,8 @@ def compare(left: Any, right: Any) -> int | None:
         raise CelEvaluationError(NO_SUCH_OVERLOAD)
     if kind in ("duration", "timestamp"):
         left, right = left.nanos, right.nanos
+    elif left_type is not right_type:
+        left, right = _as_numbers(left, right)
     if left != left or right != right:  # noqa: PLR0124 (NaN)
         return None
     return int(left > right) - int(left < right)

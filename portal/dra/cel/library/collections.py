@@ -152,8 +152,11 @@ def _sort_by(items: Sequence[Any], keys: Sequence[Any]) -> list[Any]:
         raise CelEvaluationError("list elements must be comparable")
     if any(kind_of(key) != kind_of(keys[0]) for key in keys):
         raise CelEvaluationError("list elements must have the same type")
-    order = functools.cmp_to_key(lambda a, b: _in_order(keys[a], keys[b]))
-    return [items[at] for at in sorted(range(len(items)), key=order)]
+
+    def order(left: int, right: int) -> int:
+        return _in_order(keys[left], keys[right])
+
+    return [items[at] for at in sorted(range(len(items)), key=functools.cmp_to_key(order))]
 
 
 declare("list<A>::slice(int, int) -> list<A>", _slice, result_size(1.0, 10))
@@ -168,9 +171,7 @@ for _kind in _ORDERED:
         lambda items: _sort_by(items, items),
         _squared,
     )
-    declare(
-        f"list<A>::@sortByAssociatedKeys(list<{_kind}>) -> list<A>", _sort_by, _squared
-    )
+    declare(f"list<A>::@sortByAssociatedKeys(list<{_kind}>) -> list<A>", _sort_by, _squared)
 
 # --- sets -------------------------------------------------------------------------------------------------------
 

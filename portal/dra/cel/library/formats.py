@@ -71,7 +71,11 @@ def _qualified_name(text: str) -> list[str]:
         ]
     problems = []
     if len(parts) == 2:
-        problems = ["prefix part must be non-empty"] if not parts[0] else [f"prefix part {p}" for p in _subdomain(parts[0])]
+        problems = (
+            ["prefix part must be non-empty"]
+            if not parts[0]
+            else [f"prefix part {p}" for p in _subdomain(parts[0])]
+        )
     if not parts[-1]:
         return [*problems, "name part must be non-empty"]
     return problems + _name_part(parts[-1])

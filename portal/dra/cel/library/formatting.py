@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 from portal.dra.cel.errors import CelEvaluationError, CostExceeded
 from portal.dra.cel.library.times import seconds_text, timestamp_text
-from portal.dra.cel.values import kind_of, map_pairs, map_size, spend
+from portal.dra.cel.values import double_text, kind_of, map_pairs, map_size, spend
 
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?P<precision>\.[0-9]*)?(?P<verb>.?))", re.DOTALL)
 _QUOTED: Final = {
@@ -38,8 +37,7 @@ def _double(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    text = format(Decimal(repr(value)), "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return double_text(value)
 
 
 def _text(value: Any, *, nested: bool = False) -> str:  # noqa: C901 (one line per kind of value)
@@ -52,7 +50,7 @@ def _text(value: Any, *, nested: bool = False) -> str:  # noqa: C901 (one line p
         case "int" | "uint":
             return str(int(value))
         case "double":
-            return _double(value)
+            return _fixed(value, 6) if nested else double_text(value)
         case "null":
             return "null"
         case "bytes":
@@ -167,7 +165,9 @@ def clauses(template: str) -> list[str]:
             raise CelEvaluationError(
                 f'could not parse formatting clause: unrecognized formatting clause "{match["verb"]}"'
             )
-        if match["precision"] and (match["precision"] == "." or int(match["precision"][1:4]) > _MAX_PRECISION):
+        if match["precision"] and (
+            match["precision"] == "." or int(match["precision"][1:4]) > _MAX_PRECISION
+        ):
             raise CelEvaluationError("could not parse formatting clause: error while parsing precision")
         found.append(match["verb"])
     return found
@@ -197,5 +197,3 @@ def format_text(template: str, args: Sequence[Any]) -> str:
         return text
 
     return _CLAUSE.sub(fill, template)
-
-

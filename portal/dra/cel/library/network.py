@@ -234,7 +234,9 @@ def _ip(text: str) -> Ip:
     try:
         return Ip.parse(text)
     except InvalidText as error:
-        raise CelEvaluationError(f'IP Address "{text}" parse error during conversion from string: {error}') from error
+        raise CelEvaluationError(
+            f'IP Address "{text}" parse error during conversion from string: {error}'
+        ) from error
 
 
 def _is_ip(text: str) -> bool:
@@ -253,7 +255,9 @@ def _cidr(text: str) -> Cidr:
     try:
         return Cidr.parse(text)
     except InvalidText as error:
-        raise CelEvaluationError(f"network address parse error during conversion from string: {error}") from error
+        raise CelEvaluationError(
+            f"network address parse error during conversion from string: {error}"
+        ) from error
 
 
 def _is_cidr(text: str) -> bool:
@@ -269,7 +273,11 @@ def _is_global_unicast(ip: Ip) -> bool:
     address = ip.address
     broadcast = str(address) == "255.255.255.255"
     return not (
-        address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local or broadcast
+        address.is_unspecified
+        or address.is_loopback
+        or address.is_multicast
+        or address.is_link_local
+        or broadcast
     )
 
 
@@ -304,7 +312,11 @@ declare("string(CIDR) -> string", str)
 declare("CIDR::containsIP(IP) -> bool", Cidr.contains_ip, lambda _args, _result: _COMPARE)
 declare("CIDR::containsIP(string) -> bool", lambda cidr, text: cidr.contains_ip(_ip(text)), traversal(1.0, 1))
 declare("CIDR::containsCIDR(CIDR) -> bool", Cidr.contains_cidr, lambda _args, _result: _COMPARE + 3)
-declare("CIDR::containsCIDR(string) -> bool", lambda cidr, text: cidr.contains_cidr(_cidr(text)), traversal(1.0, 1))
+declare(
+    "CIDR::containsCIDR(string) -> bool",
+    lambda cidr, text: cidr.contains_cidr(_cidr(text)),
+    traversal(1.0, 1),
+)
 declare("CIDR::ip() -> IP", lambda cidr: Ip(cidr.address))
 declare("CIDR::masked() -> CIDR", Cidr.masked)
 declare("CIDR::prefixLength() -> int", lambda cidr: cidr.length)

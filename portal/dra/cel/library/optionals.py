@@ -60,4 +60,3 @@ declare("list<A>::first() -> optional<A>", lambda items: OptionalValue(items[0])
 declare("list<A>::last() -> optional<A>", lambda items: OptionalValue(items[-1]) if items else NONE)
 declare("optional.unwrap(list<optional<A>>) -> list<A>", _unwrap)
 declare("list<optional<A>>::unwrapOpt() -> list<A>", _unwrap)
-

@@ -59,13 +59,15 @@ _NAMES: Final = {
     "CIDR": types.CIDR,
     "Format": types.FORMAT,
 }
-_GENERIC: Final = {
+_GENERIC: Final[dict[str, Callable[..., Type]]] = {
     "list": types.list_of,
     "map": types.map_of,
     "optional": types.optional_of,
     "type": types.type_of,
 }
-_SIGNATURE: Final = re.compile(r"(?:(?P<receiver>[\w<>, ]+)::)?(?P<name>[\w.@?\[\]!<>=+*/%&|:-]+)\((?P<params>.*)\) -> (?P<result>.+)")
+_SIGNATURE: Final = re.compile(
+    r"(?:(?P<receiver>[\w<>, ]+)::)?(?P<name>[\w.@?\[\]!<>=+*/%&|:-]+)\((?P<params>.*)\) -> (?P<result>.+)"
+)
 
 
 def read_type(text: str) -> Type:
@@ -143,13 +145,11 @@ def regex_cost(args: Sequence[Any], _result: Any) -> int:
 
 
 def list_traversal(args: Sequence[Any], _result: Any) -> int:
-    """One step per element, plus a look at the characters of each."""
+    """One step per element; texts cost by their length, and very short ones nothing."""
     items = args[0]
     if not isinstance(items, list | tuple):
-        return math.ceil(size_of(items) * TRAVERSAL)
-    return sum(
-        1 + (math.ceil(len(item) * TRAVERSAL) if isinstance(item, str | bytes) else 0) for item in items
-    )
+        return int(size_of(items) * TRAVERSAL)
+    return sum(int(len(item) * TRAVERSAL) if isinstance(item, str | bytes) else 1 for item in items)
 
 
 def result_size(factor: float = 1.0, base: int = 0) -> Cost:

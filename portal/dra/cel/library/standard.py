@@ -89,7 +89,11 @@ declare("_+_(uint, uint) -> uint", lambda a, b: checked_uint(int(a) + int(b)))
 declare("_+_(double, double) -> double", lambda a, b: a + b)
 declare("_+_(string, string) -> string", lambda a, b: a + b, both_traversals)
 declare("_+_(bytes, bytes) -> bytes", lambda a, b: a + b, both_traversals)
-declare("_+_(list<A>, list<A>) -> list<A>", lambda a, b: _concatenate(a, b), lambda _, result: 1 + len(result) // 100)
+declare(
+    "_+_(list<A>, list<A>) -> list<A>",
+    lambda a, b: _concatenate(a, b),
+    lambda _, result: 1 + len(result) // 100,
+)
 declare("_+_(duration, duration) -> duration", lambda a, b: Duration(a.nanos + b.nanos))
 declare("_+_(timestamp, duration) -> timestamp", lambda a, b: Timestamp(a.nanos + b.nanos))
 declare("_+_(duration, timestamp) -> timestamp", lambda a, b: Timestamp(a.nanos + b.nanos))
@@ -338,4 +342,3 @@ declare("uint(string) -> uint", _uint_from_text)
 
 CONVERSIONS: Final = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
 """Functions whose call on a constant is computed when compiled: an error in it is a compile error."""
-

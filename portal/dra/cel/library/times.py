@@ -23,7 +23,9 @@ _UNITS: Final = {
     "m": 60 * NANOS,
     "h": 3600 * NANOS,
 }
-_PART: Final = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART: Final = re.compile(
+    r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>ns|us|µs|μs|ms|s|m|h)", re.ASCII
+)
 _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
@@ -54,7 +56,9 @@ def parse_duration(text: str) -> Duration:
 
 def parse_timestamp(text: str) -> Timestamp:
     """RFC 3339 with capital T and Z."""
-    wrong = CelEvaluationError(f'parsing time "{text}" as RFC 3339: it does not look like 2006-01-02T15:04:05Z')
+    wrong = CelEvaluationError(
+        f'parsing time "{text}" as RFC 3339: it does not look like 2006-01-02T15:04:05Z'
+    )
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise wrong
