@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory.views import classes, clusters, devices, nodes
+from inventory.views import classes, cluster_admin, clusters, devices, nodes
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
@@ -10,7 +10,11 @@ urlpatterns = [
     path("nodes/", nodes.node_list, name="node-list"),
     path("nodes/<slug:cluster>/<str:name>/", nodes.node_detail, name="node-detail"),
     path("clusters/", clusters.cluster_list, name="cluster-list"),
+    path("add-cluster/", cluster_admin.cluster_add, name="cluster-add"),
     path("clusters/<slug:name>/", clusters.cluster_detail, name="cluster-detail"),
+    path("clusters/<slug:name>/check/", cluster_admin.cluster_check, name="cluster-check"),
+    path("clusters/<slug:name>/switch/", cluster_admin.cluster_switch, name="cluster-switch"),
+    path("clusters/<slug:name>/sync/", cluster_admin.cluster_sync, name="cluster-sync"),
     path("classes/", classes.class_list, name="class-list"),
     path("classes/<slug:cluster>/<str:name>/", classes.class_detail, name="class-detail"),
 ]

@@ -1,0 +1,70 @@
+"""What names a DeviceClass: claims, templates, and Pods that ask for its extended resource."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from inventory.models import Claim, ClaimTemplate, DeviceClass, Pod
+
+# Nobody reads more; the count beyond is told as "more than".
+SHOWN = 500
+
+
+@dataclass(frozen=True)
+class ClassUser:
+    """One object that would be stranded (or go on without its class) if the class were deleted."""
+
+    kind: str
+    namespace: str
+    name: str
+    # A claim that holds devices keeps them; one that does not would never get any.
+    holds: bool = False
+
+
+def users_of(device_class: DeviceClass) -> Sequence[ClassUser]:
+    """Users of a class on its cluster, by kind, namespace and name; `SHOWN` of a kind at most."""
+    return [*_claims(device_class), *_templates(device_class), *_pods(device_class)]
+
+
+def _claims(device_class: DeviceClass) -> Iterator[ClassUser]:
+    claims = Claim.objects.filter(cluster=device_class.cluster_id).annotate(text=Cast("spec", TextField()))
+    found = claims.filter(text__contains=f'"{device_class.name}"').order_by("namespace", "name")
+    for claim in found.only("namespace", "name", "spec", "allocated")[:SHOWN]:
+        if device_class.name in set(_named(claim.spec)):
+            yield ClassUser("ResourceClaim", claim.namespace, claim.name, holds=claim.allocated)
+
+
+def _templates(device_class: DeviceClass) -> Iterator[ClassUser]:
+    templates = ClaimTemplate.objects.filter(cluster=device_class.cluster_id)
+    found = templates.annotate(text=Cast("spec", TextField())).filter(text__contains=f'"{device_class.name}"')
+    for template in found.order_by("namespace", "name")[:SHOWN]:
+        if device_class.name in set(_named(template.spec)):
+            yield ClassUser("ResourceClaimTemplate", template.namespace, template.name)
+
+
+def _pods(device_class: DeviceClass) -> Iterator[ClassUser]:
+    # The name that the class gives itself, and the one that every class has.
+    names = {f"deviceclass.resource.kubernetes.io/{device_class.name}"}
+    if device_class.extended_resource_name:
+        names.add(device_class.extended_resource_name)
+    pods = Pod.objects.filter(cluster=device_class.cluster_id).exclude(extended_resources={})
+    unfinished = pods.exclude(phase__in=("Succeeded", "Failed")).order_by("namespace", "name")
+    found = 0
+    for pod in unfinished.only("namespace", "name", "extended_resources").iterator():
+        if names.intersection(pod.extended_resources):
+            yield ClassUser("Pod", pod.namespace, pod.name)
+            found += 1
+            if found == SHOWN:
+                return
+
+
+def _named(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Names of the classes in a claim's spec, subrequests included."""
+    devices = spec.get("devices") if isinstance(spec, dict) else None
+    for request in (devices or {}).get("requests") or []:
+        for asked in [request.get("exactly"), *(request.get("firstAvailable") or [])]:
+            if asked:
+                yield str(asked.get("deviceClassName", ""))
