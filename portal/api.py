@@ -32,7 +32,7 @@ PROBLEM_TYPE = "application/problem+json"
 class Problem(exceptions.APIException):
     """An error that a domain function found: a field (or "" for the whole), a message, a stable code."""
 
-    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
+    status_code: int = status.HTTP_422_UNPROCESSABLE_ENTITY
 
     def __init__(
         self, message: str, *, code: str, field: str = "", status_code: int | None = None, **extra: object

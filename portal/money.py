@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from babel.core import Locale, UnknownLocaleError
-from babel.numbers import format_currency
+from babel.numbers import format_currency, get_currency_symbol
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 
@@ -57,7 +57,8 @@ def exact_parts(amount: Fraction) -> tuple[int, int]:
 
 def minor_units(amount: Fraction | Decimal, *, currency: str) -> int:
     """The amount in whole minor units (cents), rounded half to even, once."""
-    return round(Fraction(amount) * 10 ** exponent(currency))
+    scale: int = 10 ** exponent(currency)
+    return round(Fraction(amount) * scale)
 
 
 def from_minor_units(units: int, *, currency: str) -> Decimal:
@@ -104,17 +105,17 @@ def display(amount: Fraction | Decimal, *, currency: str, language: str) -> str:
         locale = Locale.parse(language, sep="-")
     except (ValueError, UnknownLocaleError):
         locale = Locale("en")
+    pattern = locale.currency_formats["standard"].pattern
+    places = exponent(currency)
+    pattern = pattern.replace(".00", f".{'0' * places}" if places else "")
+    if get_currency_symbol(currency, locale=locale)[-1:].isalpha() and pattern.startswith("¤#"):
+        # "KWD1.000" is hard to read; CLDR sets letters apart.
+        pattern = pattern.replace("¤", "¤\N{NO-BREAK SPACE}")
     return format_currency(
         rounded(amount, currency=currency),
         currency,
         locale=locale,
-        format=_pattern(locale, exponent(currency)),
+        format=pattern,
         currency_digits=False,
         decimal_quantization=False,
     )
-
-
-def _pattern(locale: Locale, places: int) -> str:
-    """The locale's currency pattern with exactly the currency's places."""
-    pattern: str = locale.currency_formats["standard"].pattern
-    return pattern.replace(".00", f".{'0' * places}" if places else "")

@@ -13,6 +13,7 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_python
@@ -26,14 +27,12 @@ SOURCES = ("portal", "inventory", "claims")
 NOT_FOR_PEOPLE = ("portal/demo/", "portal/dra/", "portal/kube/")
 TEMPLATES = ("templates",)
 
-_PLURAL = (1, 2)
-_CONTEXT = ((1, "c"), 2)
-_CONTEXT_PLURAL = ((1, "c"), 2, 3)
-KEYWORDS = {
-    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), None),
-    **dict.fromkeys(("ngettext", "ngettext_lazy"), _PLURAL),
-    **dict.fromkeys(("pgettext", "pgettext_lazy"), _CONTEXT),
-    **dict.fromkeys(("npgettext", "npgettext_lazy"), _CONTEXT_PLURAL),
+# The functions that mark a message: whether the first argument is a context, and whether there is a plural.
+KEYWORDS: dict[str, tuple[bool, bool]] = {
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), (False, False)),
+    **dict.fromkeys(("ngettext", "ngettext_lazy"), (False, True)),
+    **dict.fromkeys(("pgettext", "pgettext_lazy"), (True, False)),
+    **dict.fromkeys(("npgettext", "npgettext_lazy"), (True, True)),
 }
 
 
@@ -57,21 +56,20 @@ def messages_of_source() -> Catalog:
 
 
 def _add(catalog: Catalog, place: str, python: str) -> None:
-    found = extract_python(
-        io.BytesIO(python.encode()), list(KEYWORDS), ["Translators"], {"encoding": "utf-8"}
-    )
-    for _line, function, arguments, comments in found:
-        spec = KEYWORDS[function]
-        values = arguments if isinstance(arguments, tuple) else (arguments,)
-        if not values or values[0] is None:
+    # Babel's annotation asks for a mapping of specifications; it only looks at the names.
+    names: Any = list(KEYWORDS)
+    for _line, function, found, _comments in extract_python(
+        io.BytesIO(python.encode()), names, (), {"encoding": "utf-8"}
+    ):
+        with_context, with_plural = KEYWORDS[str(function)]
+        arguments = [found] if isinstance(found, str) else list(found or ())
+        context = arguments.pop(0) if with_context and arguments else None
+        wanted = arguments[: 2 if with_plural else 1]
+        if not wanted or not all(wanted) or (with_context and not context):
             raise ValueError(f"{place}: {function}() is called with something that is not a plain string")
-        context, message_id = None, values[0]
-        if spec in (_CONTEXT, _CONTEXT_PLURAL):
-            context, *values = values
-            message_id = values[0]
-        if spec in (_PLURAL, _CONTEXT_PLURAL):
-            message_id = tuple(values[:2])
-        catalog.add(message_id, context=context, locations=[(place, 0)], auto_comments=comments)
+        catalog.add(
+            (wanted[0], wanted[1]) if with_plural else wanted[0], context=context, locations=[(place, 0)]
+        )
 
 
 def _as_python(template: str) -> str:

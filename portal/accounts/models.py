@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from knox.models import AbstractAuthToken
 
 
-class User(AbstractUser):
+class User(AbstractUser):  # type: ignore[django-manager-missing] # knox's manager has no types
     """A person who signs in. Roles over the whole desk are flags, since one person may have several;
     the role inside a project is on `Membership`."""
 
@@ -91,7 +91,7 @@ class Membership(models.Model):
         return f"{self.user} in {self.project}"
 
 
-class ApiToken(AbstractAuthToken):
+class ApiToken(AbstractAuthToken):  # type: ignore[misc] # knox has no types
     """A named, expiring token for the REST API; only its digest is stored."""
 
     class Scope(models.TextChoices):

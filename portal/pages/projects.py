@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims.models import Request
+from inventory.bindings import UnableToBind, bind, unbind
 from inventory.models import Cluster, NamespaceBinding
 from portal import access, htmx
 from portal.accounts.audit import source_ip
@@ -190,8 +191,6 @@ def member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 @access.require_administrator
 def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
     """From now on the namespace is the project's."""
-    from inventory.bindings import UnableToBind, bind
-
     user = access.person(request)
     project = access.get_project_or_404(user, slug)
     form = BindingForm(request.POST)
@@ -216,8 +215,6 @@ def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def binding_end(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Asks, then ends a binding now; what was used until then stays the project's."""
-    from inventory.bindings import unbind
-
     user = access.person(request)
     project = access.get_project_or_404(user, slug)
     binding = get_object_or_404(

@@ -1,0 +1,139 @@
+"""The audit trail: append-only, complete, for the right eyes."""
+
+import csv
+import io
+
+import pytest
+from django.test import Client
+
+from portal.accounts.audit import changes, record
+from portal.accounts.models import AppendOnlyError, AuditEntry, User
+from tests.cast import NOW, Cast
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def entry(cast: Cast) -> AuditEntry:
+    return record(
+        now=NOW,
+        actor=cast.administrator,
+        action="project.change",
+        target=cast.project,
+        project=cast.project,
+        before={"name": "Tides"},
+        after={"name": "=Tidal models"},
+        source_ip="192.0.2.7",
+    )
+
+
+def test_an_entry_says_who_changed_what_from_where(entry: AuditEntry, cast: Cast) -> None:
+    assert (entry.actor, entry.target_kind, entry.target_id) == (
+        cast.administrator,
+        "project",
+        str(cast.project.pk),
+    )
+    assert (entry.target_name, entry.source_ip) == ("Tidal models", "192.0.2.7")
+
+
+def test_an_entry_is_never_changed_nor_deleted(entry: AuditEntry) -> None:
+    entry.action = "nothing.happened"
+    with pytest.raises(AppendOnlyError):
+        entry.save()
+    with pytest.raises(AppendOnlyError):
+        entry.delete()
+    with pytest.raises(AppendOnlyError):
+        AuditEntry.objects.filter(pk=entry.pk).update(action="x")
+    with pytest.raises(AppendOnlyError):
+        AuditEntry.objects.all().delete()
+    with pytest.raises(AppendOnlyError):
+        AuditEntry.objects.bulk_update([entry], ["action"])
+    assert AuditEntry.objects.get().action == "project.change"
+
+
+def test_only_what_differs_is_kept() -> None:
+    assert changes({"a": 1, "b": 2}, {"a": 1, "b": 3}) == ({"b": 2}, {"b": 3})
+    assert changes({"a": 1}, {"a": 1}) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("role", "status"),
+    [("member", 403), ("lead", 403), ("finance", 403), ("administrator", 200), ("auditor", 200)],
+)
+@pytest.mark.parametrize("url", ["/audit/", "/audit.csv"])
+def test_administrators_and_auditors_read_it(
+    client: Client, cast: Cast, role: str, status: int, url: str
+) -> None:
+    client.force_login(getattr(cast, role))
+
+    assert client.get(url).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", True),
+        ("actor=anou", True),
+        ("actor=mina", False),
+        ("action=project.change", True),
+        ("project=tides", True),
+        ("project=glaciers", False),
+        ("since=2026-03-10&until=2026-03-10", True),
+        ("since=2026-03-11", False),
+        ("until=2026-03-09", False),
+    ],
+)
+def test_filters(client: Client, cast: Cast, entry: AuditEntry, query: str, found: bool) -> None:
+    client.force_login(cast.auditor)
+
+    page = client.get(f"/audit/?{query}")
+
+    assert (entry in page.context["page"].object_list) is found
+
+
+def test_a_filter_that_is_no_date_is_named_and_ignored(client: Client, cast: Cast, entry: AuditEntry) -> None:
+    client.force_login(cast.auditor)
+
+    page = client.get("/audit/?since=yesterday")
+
+    assert "Enter a valid date" in page.content.decode()
+    assert entry in page.context["page"].object_list
+
+
+def test_htmx_gets_the_entries_alone(client: Client, cast: Cast, entry: AuditEntry) -> None:
+    client.force_login(cast.auditor)
+
+    part = client.get("/audit/", headers={"HX-Request": "true"}).content.decode()
+
+    assert "<html" not in part
+    assert "Tidal models" in part
+
+
+def test_the_export_holds_everything_and_no_formula(client: Client, cast: Cast, entry: AuditEntry) -> None:
+    record(now=NOW, actor=None, action="desk.did", target=cast.project, target_name="=1+1")
+    client.force_login(cast.auditor)
+
+    text = b"".join(client.get("/audit.csv")).decode("utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(text)))
+
+    assert [row["action"] for row in rows] == ["project.change", "desk.did"]
+    assert rows[0]["after"] == '{"name": "=Tidal models"}'
+    assert rows[1]["target_name"] == "'=1+1"
+
+
+def test_the_number_of_queries_does_not_grow(
+    client: Client, cast: Cast, django_assert_max_num_queries: object
+) -> None:
+    client.force_login(cast.auditor)
+    for _ in range(40):
+        record(now=NOW, actor=cast.lead, action="x.y", target=cast.project, project=cast.project)
+
+    with django_assert_max_num_queries(9):  # type: ignore[operator] # pytest-django's fixture
+        client.get("/audit/")
+
+
+def test_people_in_the_trail_cannot_be_deleted(entry: AuditEntry, cast: Cast) -> None:
+    from django.db.models import ProtectedError
+
+    with pytest.raises(ProtectedError):
+        User.objects.get(pk=cast.administrator.pk).delete()

@@ -1,0 +1,128 @@
+"""Every text that people read is there in every language."""
+
+from pathlib import Path
+
+import pytest
+
+from portal import translations
+
+PO = """msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=utf-8\\n"
+"Plural-Forms: nplurals=1; plural=0;\\n"
+
+{flags}msgid "Hello %(name)s"
+msgstr "{text}"
+"""
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree with one Python file, one template and one catalogue."""
+    monkeypatch.setattr(translations, "ROOT", tmp_path)
+    monkeypatch.setattr(translations, "LOCALE_DIR", tmp_path / "locale")
+    monkeypatch.setattr(translations, "SOURCES", ("app",))
+    monkeypatch.setattr(translations, "_sentences_of_engine", list)
+    (tmp_path / "app").mkdir()
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "locale" / "zh_Hans" / "LC_MESSAGES").mkdir(parents=True)
+    (tmp_path / "app" / "a.py").write_text('_("Hello %(name)s")\n')
+    return tmp_path
+
+
+def catalogue(house: Path, text: str, flags: str = "#, python-format\n") -> Path:
+    path = house / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
+    path.write_text(PO.format(text=text, flags=flags))
+    return path
+
+
+def test_the_portal_is_wholly_translated() -> None:
+    assert translations.shortcomings() == []
+
+
+def test_an_untranslated_message_is_found(house: Path) -> None:
+    catalogue(house, "")
+
+    assert translations.shortcomings() == ["zh_Hans: untranslated: 'Hello %(name)s' (app/a.py)"]
+
+
+def test_a_fuzzy_message_is_found(house: Path) -> None:
+    catalogue(house, "你好 %(name)s", flags="#, fuzzy, python-format\n")
+
+    assert "fuzzy" in translations.shortcomings()[0]
+
+
+def test_a_translation_with_another_placeholder_is_found(house: Path) -> None:
+    catalogue(house, "你好 %(nmae)s")
+
+    assert "placeholders differ" in translations.shortcomings()[0]
+
+
+def test_a_message_of_the_source_that_no_catalogue_has_is_found(house: Path) -> None:
+    catalogue(house, "你好 %(name)s")
+    (house / "app" / "b.py").write_text('ngettext("one", "many", n)\npgettext("where", "left")\n')
+
+    assert translations.shortcomings() == [
+        "zh_Hans: missing: ('one', 'many') (app/b.py)",
+        "zh_Hans: missing: 'left' (app/b.py)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ('    {% translate "A title" %}', "A title"),
+        ('{% icon "x" label=_("Close") %}', "Close"),
+        ("<p>it's {% blocktranslate with a=b %}Hi {{ a }}{% endblocktranslate %}</p>", "Hi %(a)s"),
+        (
+            "{% blocktranslate count n=n trimmed %}\n {{ n }} thing {% plural %} {{ n }} things{% endblocktranslate %}",
+            ("%(n)s thing", "%(n)s things"),
+        ),
+    ],
+)
+def test_templates_are_read(house: Path, template: str, message: str | tuple[str, str]) -> None:
+    (house / "templates" / "t.html").write_text(f"{{% if x %}}\n  {template}\n{{% endif %}}\n")
+
+    assert message in [m.id for m in translations.messages_of_source()]
+
+
+def test_a_marked_text_that_is_not_plain_is_an_error(house: Path) -> None:
+    (house / "app" / "b.py").write_text("_(name)\n")
+
+    with pytest.raises(ValueError, match=r"app/b\.py"):
+        translations.messages_of_source()
+
+
+def test_extracting_adds_new_messages_and_drops_old_ones(house: Path) -> None:
+    path = catalogue(house, "你好 %(name)s")
+    (house / "app" / "a.py").write_text('_("Hello %(name)s")\n_("Bye")\n')
+    translations.extract_all()
+    assert 'msgid "Bye"\nmsgstr ""' in path.read_text()
+    assert "你好" in path.read_text()
+
+    (house / "app" / "a.py").write_text('_("Bye")\n')
+    translations.extract_all()
+
+    assert "你好" not in path.read_text()
+
+
+def test_compiling_needs_no_system_gettext(house: Path) -> None:
+    import gettext
+
+    path = catalogue(house, "你好 %(name)s")
+
+    assert translations.main(["compile"]) == 0
+
+    with path.with_suffix(".mo").open("rb") as file:
+        assert gettext.GNUTranslations(file).gettext("Hello %(name)s") == "你好 %(name)s"
+    assert [entry.name for entry in path.parent.iterdir()].count("django.mo") == 1
+
+
+def test_the_check_command_fails_and_names_what_lacks(
+    house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalogue(house, "")
+
+    assert translations.main(["check"]) == 1
+    assert "untranslated" in capsys.readouterr().out
+    assert translations.main(["nonsense"]) == 2
