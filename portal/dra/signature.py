@@ -69,7 +69,7 @@ class Signatures:
         driver, device = item.id[0], item.device
         shared = self._state.shareable(item)
         return (
-            tuple(matcher.key(driver, device) for matcher in self._matchers),
+            tuple(matcher.verdict(driver, device) for matcher in self._matchers),
             tuple(lookup(driver, device, attribute) for attribute in self._attributes),
             item.taints,
             tuple(

@@ -201,7 +201,7 @@ class Twins:
         return (
             driver,
             pool,
-            tuple(matcher.key(driver, device) for matcher in self._matchers.values()),
+            tuple(matcher.verdict(driver, device) for matcher in self._matchers.values()),
             tuple(constraint.values(driver, device) for constraint in self._constraints),
             tuple((taint.key, taint.value, taint.effect) for taint in item.taints),
             tuple(
