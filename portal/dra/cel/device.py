@@ -65,7 +65,15 @@ class DeviceView:
     message of an attribute that has no usable value: such a device fails every selector with that error.
     """
 
-    __slots__ = ("allow_multiple_allocations", "attributes", "capacities", "driver", "lists", "oversized", "unusable")
+    __slots__ = (
+        "allow_multiple_allocations",
+        "attributes",
+        "capacities",
+        "driver",
+        "lists",
+        "oversized",
+        "unusable",
+    )
 
     def __init__(
         self,
@@ -81,7 +89,9 @@ class DeviceView:
         self.capacities: dict[str, dict[str, Quantity]] = _by_domain(capacities, driver)
         self.allow_multiple_allocations = allow_multiple_allocations
         self.unusable = unusable
-        self.lists = next((name for name, value in (attributes or {}).items() if isinstance(value, tuple)), None)
+        self.lists = next(
+            (name for name, value in (attributes or {}).items() if isinstance(value, tuple)), None
+        )
         """The name of an attribute that is a list: such a device is unusable where list attributes are not enabled."""
         self.oversized = _oversized(attributes)
         """Whether a value is larger than the API admits, so that no assumption on costs holds."""

@@ -77,7 +77,9 @@ class _Estimator:
             case ast.ListLiteral():
                 return self.total(node.items).plus(Span(10, 10))
             case ast.MapLiteral():
-                return self.total([part for key, value, _ in node.entries for part in (key, value)]).plus(Span(30, 30))
+                return self.total([part for key, value, _ in node.entries for part in (key, value)]).plus(
+                    Span(30, 30)
+                )
             case ast.Comprehension():
                 return self.comprehension(node)
             case ast.Bind():
@@ -108,7 +110,9 @@ class _Estimator:
             return cost
         path = self.paths.get(id(node.operand), ())
         self.paths[id(node)] = (*path, node.name) if path else ()
-        return cost.plus(ONE) if node.operand.type.kind in ("map", "object", "dyn", "any", "abstract") else cost
+        return (
+            cost.plus(ONE) if node.operand.type.kind in ("map", "object", "dyn", "any", "abstract") else cost
+        )
 
     def call(self, node: ast.Call) -> Span:
         costs = [self.cost(operand) for operand in node.operands]
@@ -186,19 +190,40 @@ class _Estimator:
                 return size[0].scaled(2 * TRAVERSAL)
             case "join":
                 return self.join(node, size)
-            case "quantity" | "isQuantity" | "semver" | "isSemver" | "url" | "isURL" | "ip" | "isIP" | "cidr" | "isCIDR":
+            case (
+                "quantity"
+                | "isQuantity"
+                | "semver"
+                | "isSemver"
+                | "url"
+                | "isURL"
+                | "ip"
+                | "isIP"
+                | "cidr"
+                | "isCIDR"
+            ):
                 return size[0].scaled(TRAVERSAL) if size and node.operands[0].type.kind != "object" else ONE
             case "format" | "strings.quote":
                 return size[0].scaled(TRAVERSAL)
             case "ip.isCanonical":
                 return size[0].scaled(2 * TRAVERSAL)
             case "containsIP" | "containsCIDR":
-                return Span(1, 4).plus(size[1].scaled(TRAVERSAL) if node.args[0].type.kind == "string" else FREE)
+                return Span(1, 4).plus(
+                    size[1].scaled(TRAVERSAL) if node.args[0].type.kind == "string" else FREE
+                )
             case "validate":
                 return size[1].scaled(TRAVERSAL)
             case "includes":
                 return size[0] if node.operands[0].type.kind == "list" else Span(1, _SIZES["value"])
-            case "lists.range" | "slice" | "flatten" | "reverse" | "distinct" | "sort" | "@sortByAssociatedKeys":
+            case (
+                "lists.range"
+                | "slice"
+                | "flatten"
+                | "reverse"
+                | "distinct"
+                | "sort"
+                | "@sortByAssociatedKeys"
+            ):
                 return self.list_extension(node, name, size)
             case "sets.contains" | "sets.equivalent" | "sets.intersects":
                 product = size[0].times(size[1])
@@ -209,7 +234,11 @@ class _Estimator:
         ten = Span(10, 10)
         if name == "lists.range":
             argument = node.args[0]
-            bound = argument.value if isinstance(argument, ast.Const) and isinstance(argument.value, int) else UNKNOWN
+            bound = (
+                argument.value
+                if isinstance(argument, ast.Const) and isinstance(argument.value, int)
+                else UNKNOWN
+            )
             size = [Span(0, max(bound, 0))]
         if name != "flatten":
             self.sizes[id(node)] = Span(0, size[0].most)
@@ -247,7 +276,10 @@ class _Estimator:
         if len(node.names) == 2:
             steps = ("@index", "@items") if node.range.type.kind == "list" else ("@keys", "@values")
         self.scopes.append(
-            {name: ((*path, step) if path else (), None) for name, step in zip(node.names, steps, strict=True)}
+            {
+                name: ((*path, step) if path else (), None)
+                for name, step in zip(node.names, steps, strict=True)
+            }
         )
         guard = self.cost(node.guard) if node.guard is not None else None
         body = self.cost(node.body)

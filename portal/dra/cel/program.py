@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from portal.dra.cel import ast
-from portal.dra.cel.errors import CelCompileError, CelEvaluationError, CostExceeded
+from portal.dra.cel.errors import CelEvaluationError, CostExceeded
 from portal.dra.cel.library import Overload
 from portal.dra.cel.library.optionals import optional_index
 from portal.dra.cel.library.standard import CONVERSIONS, list_index, map_index
@@ -29,12 +29,16 @@ from portal.dra.cel.values import (
     equal,
     kind_of,
     map_find,
+    size_of,
     spend,
     surely_equal,
 )
 
 MAX_COST: Final = 1_000_000
 """What an evaluation may cost (CELSelectorExpressionMaxCost)."""
+
+_MAX_FOLDED: Final = 1000
+"""Largest list or text that is computed when compiled: larger ones are not worth keeping."""
 
 DEVICE: Final = 0
 COST: Final = 1
@@ -64,6 +68,12 @@ class _Constant:
 
     def __call__(self, _frame: Frame) -> Any:
         return self.value
+
+
+class _Folded(_Constant):
+    """A constant of our own making: upstream computes it anew each time, so that it is no constant to the rules."""
+
+    __slots__ = ()
 
 
 class _Builder:
@@ -156,8 +166,9 @@ class _Builder:
             return self.charge(_has(self.build(node.operand), name), 0)
         if node.optional:
             return self.charge(_select_optional(self.build(node.operand), name), 1)
-        direct = self.device_value(node.operand, name) if not self.counted else None
-        return direct or self.charge(_select(self.build(node.operand), name), self.link_cost(node.operand))
+        return self.device_value(node.operand, name) or self.charge(
+            _select(self.build(node.operand), name), self.link_cost(node.operand)
+        )
 
     def link_cost(self, operand: ast.Node) -> int:
         """One for the field; the result of a call is an attribute of its own, which costs one more."""
@@ -168,9 +179,7 @@ class _Builder:
     def device_value(self, domain_node: ast.Node, name: str) -> Run | None:
         """The short way for device.attributes["domain"].name and device.driver, whose names are all known."""
         if self.is_device(domain_node):
-            if name == "driver":
-                return lambda frame: frame[DEVICE].driver
-            return None
+            return self.charge(lambda frame: frame[DEVICE].driver, 2) if name == "driver" else None
         domain = _constant_key(domain_node)
         if domain is None:
             return None
@@ -183,15 +192,15 @@ class _Builder:
         ):
             return None
         if owner.name == "attributes":
-            return _attribute(domain_name, name)
-        return _capacity(domain_name, name) if owner.name == "capacity" else None
+            return self.charge(_attribute(domain_name, name), 4)
+        return self.charge(_capacity(domain_name, name), 4) if owner.name == "capacity" else None
 
     def is_device(self, node: ast.Node) -> bool:
         return isinstance(node, ast.Ident) and node.name == "device" and self.slot_of("device") is None
 
     def index(self, node: ast.Call) -> Run:
         container, key = node.args
-        if not self.counted and isinstance(key, ast.Const) and type(key.value) is str:
+        if isinstance(key, ast.Const) and type(key.value) is str:
             direct = self.device_value(container, key.value)
             if direct is not None:
                 return direct
@@ -223,7 +232,7 @@ class _Builder:
             case "@in" if isinstance(node.args[1], ast.ListLiteral):
                 return self.membership(node)
         arguments = [self.build(argument) for argument in node.operands]
-        if node.function in CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], _Constant):
+        if node.function in CONVERSIONS and len(arguments) == 1 and type(arguments[0]) is _Constant:
             return self.convert(node, arguments[0])
         return self.plain_call(node, arguments)
 
@@ -236,6 +245,10 @@ class _Builder:
 
     def plain_call(self, node: ast.Call, arguments: list[Run]) -> Run:
         overloads: list[Overload] = node.overloads
+        if arguments and all(isinstance(argument, _Constant) for argument in arguments):
+            folded = self.fold(_dispatch(overloads), [argument([]) for argument in arguments])
+            if folded is not None:
+                return folded
         settled = len(overloads) == 1 and all(
             wanted is None or not operand.type.is_dynamic
             for wanted, operand in zip(overloads[0].kinds, node.operands, strict=True)
@@ -245,6 +258,19 @@ class _Builder:
         if settled:
             return _direct_call(overloads[0].run, arguments)
         return _dispatched_call(_dispatch(overloads), arguments)
+
+    def fold(self, choose: Dispatch, values: list[Any]) -> Run | None:
+        """A call of which all is known, such as quantity("40Gi"), happens once; its errors and cost remain."""
+        try:
+            overload = choose(values)
+            result = overload.run(*values)
+        except CelEvaluationError as error:
+            return self.charge(_fail(error.message), 1)
+        except (CostExceeded, TypeError, ValueError, AttributeError):
+            return None
+        if size_of(result) > _MAX_FOLDED:
+            return None
+        return self.charge(_Folded(result), 1 if overload.cost is None else overload.cost(values, result))
 
     def equality(self, node: ast.Call) -> Run:
         left, right = (self.build(argument) for argument in node.args)
@@ -266,7 +292,7 @@ class _Builder:
     def membership(self, node: ast.Call) -> Run:
         """`value in [constants]` costs nothing, as upstream prepares a set for it."""
         value, items = (self.build(argument) for argument in node.args)
-        if not isinstance(items, _Constant):
+        if type(items) is not _Constant:
             return self.plain_call(node, [value, items])
         constants = items.value
         texts = frozenset(constants) if all(type(item) is str for item in constants) else None
@@ -283,7 +309,7 @@ class _Builder:
 
     def list_literal(self, node: ast.ListLiteral) -> Run:
         items = [self.build(item) for item in node.items]
-        if not node.optional and all(isinstance(item, _Constant) for item in items):
+        if not node.optional and all(type(item) is _Constant for item in items):
             return _Constant([item(()) for item in items])  # type: ignore[arg-type]  # constants read no frame
         if not node.optional:
             return self.charge(lambda frame: [item(frame) for item in items], 10)
@@ -314,7 +340,7 @@ class _Builder:
                     result.put(name, item.value)
             return result
 
-        if all(isinstance(k, _Constant) and isinstance(v, _Constant) and not o for k, v, o in entries):
+        if all(type(k) is _Constant and type(v) is _Constant and not o for k, v, o in entries):
             try:
                 return _Constant(run([]))
             except CelEvaluationError as error:
@@ -389,6 +415,13 @@ def _constant_key(node: ast.Node) -> tuple[ast.Node, str] | None:
     return None
 
 
+def _fail(message: str) -> Run:
+    def run(_frame: Frame) -> Any:
+        raise CelEvaluationError(message)
+
+    return run
+
+
 def _attribute(domain: str, name: str) -> Run:
     def run(frame: Frame) -> Any:
         try:
@@ -409,14 +442,20 @@ def _capacity(domain: str, name: str) -> Run:
     return run
 
 
+def _find_field(value: Any, name: str) -> tuple[bool, Any]:
+    """value.name: plain values have no fields, which is not an error in itself; lists are not to be asked."""
+    kind = KINDS.get(type(value))
+    if kind == "list":
+        raise CelEvaluationError("unsupported index type 'string' in list")
+    return map_find(value, name) if kind == "map" else (False, None)
+
+
 def _select(operand: Run, name: str) -> Run:
     def run(frame: Frame) -> Any:
         value = operand(frame)
         if type(value) is OptionalValue:
             return optional_index(value, name)
-        if KINDS.get(type(value)) != "map":
-            raise CelEvaluationError(NO_SUCH_OVERLOAD)
-        found, item = map_find(value, name)
+        found, item = _find_field(value, name)
         if not found:
             raise CelEvaluationError(f"no such key: {name}")
         return item
@@ -431,9 +470,7 @@ def _has(operand: Run, name: str) -> Run:
             if not value.present:
                 return False
             value = value.value
-        if KINDS.get(type(value)) != "map":
-            raise CelEvaluationError(NO_SUCH_OVERLOAD)
-        return map_find(value, name)[0]
+        return _find_field(value, name)[0]
 
     return run
 
@@ -443,9 +480,8 @@ def _select_optional(operand: Run, name: str) -> Run:
         value = operand(frame)
         if type(value) is OptionalValue:
             return optional_index(value, name)
-        if KINDS.get(type(value)) != "map":
-            raise CelEvaluationError(NO_SUCH_OVERLOAD)
-        return optional_index(value, name)
+        found, item = _find_field(value, name)
+        return OptionalValue(item) if found else NONE
 
     return run
 

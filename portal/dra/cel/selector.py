@@ -50,9 +50,7 @@ class Selector:
         self.result_type = str(tree.type)
         self._lists = lists
         self._deep = deep
-        self._getters = (
-            [] if self.reads == EVERYTHING else [key_getter(read) for read in sorted(self.reads)]
-        )
+        self._getters = [] if self.reads == EVERYTHING else [key_getter(read) for read in sorted(self.reads)]
         counted = len(expression) > _SHORT or _can_take_long(tree)
         self._run, self._slots = build(tree, source, counted=counted)
         self._build_counted = None if counted else functools.partial(build, tree, source, counted=True)

@@ -266,7 +266,7 @@ def map_size(value: Any) -> int:
 # --- work that costs do not show --------------------------------------------------------------------------------
 
 _WORK: Final = threading.local()
-_MAX_WORK: Final = 2_000_000
+_MAX_WORK: Final = 1_000_000
 
 
 def reset_work() -> None:
