@@ -14,6 +14,7 @@ class Resource:
     ``fields`` maps the field selectors that the API server supports (besides ``metadata.name`` and
     ``metadata.namespace``) to paths inside the object. ``generation`` says whether ``metadata.generation``
     counts changes of the spec. ``view_of`` names the resource whose objects this one shows in another form.
+    ``returns_deleted``: a delete answers with the object instead of a Status.
     """
 
     group: str
@@ -27,6 +28,7 @@ class Resource:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     verbs: tuple[str, ...] = ALL_VERBS
     view_of: str = ""
+    returns_deleted: bool = False
 
     @property
     def api_version(self) -> str:
@@ -58,7 +60,7 @@ NAMESPACES = Resource(
     fields={"status.phase": ("status", "phase")},
 )  # fmt: skip
 PODS = Resource(
-    "", "v1", "pods", "Pod", namespaced=True, status=True, generation=True, short_names=("po",),
+    "", "v1", "pods", "Pod", namespaced=True, returns_deleted=True, status=True, generation=True, short_names=("po",),
     fields={
         "spec.nodeName": ("spec", "nodeName"),
         "spec.restartPolicy": ("spec", "restartPolicy"),
@@ -72,10 +74,19 @@ PODS = Resource(
 )  # fmt: skip
 EVENTS = Resource("", "v1", "events", "Event", namespaced=True, short_names=("ev",), fields=_EVENT_FIELDS)
 RESOURCE_QUOTAS = Resource(
-    "", "v1", "resourcequotas", "ResourceQuota", namespaced=True, status=True, short_names=("quota",)
+    "",
+    "v1",
+    "resourcequotas",
+    "ResourceQuota",
+    namespaced=True,
+    returns_deleted=True,
+    status=True,
+    short_names=("quota",),
 )
 SERVICE_ACCOUNTS = Resource(
-    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",)
+    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, returns_deleted=True, short_names=("sa",)
+)
+    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, returns_deleted=True, short_names=("sa",)
 )
 JOBS = Resource(
     "batch", "v1", "jobs", "Job", namespaced=True, status=True, generation=True,
@@ -93,16 +104,27 @@ EVENTS_VIEW = Resource(
     view_of="events",
 )  # fmt: skip
 RESOURCE_SLICES = Resource(
-    _DRA, "v1", "resourceslices", "ResourceSlice", namespaced=False, generation=True,
+    _DRA, "v1", "resourceslices", "ResourceSlice", namespaced=False, returns_deleted=True, generation=True,
     fields={"spec.driver": ("spec", "driver"), "spec.nodeName": ("spec", "nodeName")},
 )  # fmt: skip
-DEVICE_CLASSES = Resource(_DRA, "v1", "deviceclasses", "DeviceClass", namespaced=False, generation=True)
-RESOURCE_CLAIMS = Resource(_DRA, "v1", "resourceclaims", "ResourceClaim", namespaced=True, status=True)
+DEVICE_CLASSES = Resource(
+    _DRA, "v1", "deviceclasses", "DeviceClass", namespaced=False, returns_deleted=True, generation=True
+)
+RESOURCE_CLAIMS = Resource(
+    _DRA, "v1", "resourceclaims", "ResourceClaim", namespaced=True, returns_deleted=True, status=True
+)
 RESOURCE_CLAIM_TEMPLATES = Resource(
-    _DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True
+    _DRA, "v1", "resourceclaimtemplates", "ResourceClaimTemplate", namespaced=True, returns_deleted=True
 )
 DEVICE_TAINT_RULES = Resource(
-    _DRA, "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False, status=True, generation=True
+    _DRA,
+    "v1beta2",
+    "devicetaintrules",
+    "DeviceTaintRule",
+    namespaced=False,
+    returns_deleted=True,
+    status=True,
+    generation=True,
 )
 
 RESOURCES: tuple[Resource, ...] = (

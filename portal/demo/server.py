@@ -228,15 +228,8 @@ class ApiServer:
     async def _delete(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         options = await _delete_options(request, query)
         deletion = self.store.delete(where.resource.plural, where.name, namespace=where.namespace, **options)
-        if deletion.gone and where.resource.plural != "pods":
-            success = {
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                "details": {
-                    "name": where.name, "group": where.resource.group, "kind": where.resource.plural,
-                    "uid": deletion.object["metadata"]["uid"],
-                },
-            }  # fmt: skip
-            return _json(json.dumps(success).encode())
+        if deletion.gone and not where.resource.returns_deleted:
+            return _json(msgspec.json.encode(_success(where, deletion.object["metadata"]["uid"])))
         return _json(msgspec.json.encode(deletion.object))
 
     async def _delete_collection(
@@ -247,6 +240,18 @@ class ApiServer:
         for record in page.records:
             self.store.delete(where.resource.plural, record.name, namespace=record.namespace, **options)
         return _json(lists.as_json(where.resource, page))
+
+
+def _success(where: Target, uid: str) -> dict[str, Any]:
+    """The Status of a deletion."""
+    about = {"name": where.name, "group": where.resource.group, "kind": where.resource.plural, "uid": uid}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {name: value for name, value in about.items() if value},
+    }
 
 
 def _selector(where: Target, query: Query) -> selectors.Selector:
@@ -312,15 +317,19 @@ def _document(path: str) -> dict[str, Any] | None:
 
 
 def _review(body: Any, user: User) -> dict[str, Any]:
-    spec = body.get("spec") or {}
-    attributes = spec.get("resourceAttributes") or {}
-    allowed = auth.may(
-        user, attributes.get("verb", ""), attributes.get("group", ""), attributes.get("resource", "")
-    )
+    """A SelfSubjectAccessReview with its answer; 400 when it asks for nothing."""
+    spec = body.get("spec") if isinstance(body, dict) else None
+    attributes = spec.get("resourceAttributes") if isinstance(spec, dict) else None
+    if not isinstance(attributes, dict):
+        raise errors.bad_request("spec.resourceAttributes: an object is expected")
+    verb, group, plural = (attributes.get(name) or "" for name in ("verb", "group", "resource"))
     return {
-        "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {"creationTimestamp": None}, "spec": spec, "status": {"allowed": allowed},
-    }  # fmt: skip
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {"creationTimestamp": None},
+        "spec": spec,
+        "status": {"allowed": auth.may(user, verb, group, plural)},
+    }
 
 
 def _manager(request: web.Request, query: Query) -> str:

@@ -66,9 +66,6 @@ class Table:
         """Up to ``limit`` records (0: all) from ``start`` on, as of ``revision``; 410 when too old."""
         keys, records = (self._keys, self.records) if revision == current else self._at(revision)
         found, next_key, remaining = self._pick(keys, records, selector, start=start, limit=limit)
-        if next_key is not None and revision == current:
-            # The next page is asked for when writes have gone on: keep this state at hand (pointers only).
-            self._remember(revision, list(self._keys), dict(self.records))
         return Page(found, revision, next_key, None if selector.narrowed else remaining)
 
     def _at(self, revision: int) -> tuple[list[Key], dict[Key, Record]]:
@@ -76,17 +73,13 @@ class Table:
         if kept := self._snapshots.get(revision):
             self._snapshots.move_to_end(revision)
             return kept
+        # Kept for the pages to come: pointers only.
         records = dict(self.records)
         self.history.undo(records, revision)
-        return self._remember(revision, sorted(records), records)
-
-    def _remember(
-        self, revision: int, keys: list[Key], records: dict[Key, Record]
-    ) -> tuple[list[Key], dict[Key, Record]]:
-        self._snapshots[revision] = (keys, records)
+        self._snapshots[revision] = (sorted(records), records)
         while len(self._snapshots) > _KEPT_SNAPSHOTS:
             self._snapshots.popitem(last=False)
-        return keys, records
+        return self._snapshots[revision]
 
     @staticmethod
     def _pick(

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import urllib3
 from aiohttp import web
 
 from portal.demo.auth import Accounts
-from portal.demo.journal import Journal, NoJournal
+from portal.demo.journal import SqliteJournal
 from portal.demo.namespaces import found_first, keep_namespaces
 from portal.demo.server import ApiServer
 from portal.demo.store import Store
@@ -105,14 +106,14 @@ def _lines(response: Any) -> Iterator[Object]:
 
 
 @contextmanager
-def serving(journal: Journal | None = None, **settings: Any) -> Iterator[Api]:
-    """Serve a store with the namespace ``lab``; ``settings`` go to Store and ApiServer."""
+def serving(data: Path | None = None, **settings: Any) -> Iterator[Api]:
+    """Serve a store with the namespace ``lab``; kept in ``data`` if given."""
     bookmark_seconds = settings.pop("bookmark_seconds", 60.0)
     ready = threading.Event()
     found: dict[str, Any] = {}
 
     async def main() -> None:
-        store = Store(journal=journal or NoJournal(), **settings)
+        store = Store(journal=SqliteJournal(data) if data else None, **settings)
         found_first(store)
         if not store.exists("namespaces", "lab"):
             store.create("namespaces", {"metadata": {"name": "lab"}})

@@ -5,10 +5,10 @@ from urllib.parse import quote
 import pytest
 
 from portal.demo.store import Store
-from tests.demo.api import CLAIMS, PODS, Api, claim, pod, serving
+from tests.demo.api import CLAIMS, PODS, Api, Object, claim, pod, serving
 
 
-def names(body: dict) -> list[str]:
+def names(body: Object) -> list[str]:
     return [item["metadata"]["name"] for item in body["items"]]
 
 

@@ -7,7 +7,7 @@ import pytest
 from portal.demo.errors import ApiError
 from portal.demo.patches import changed
 from portal.demo.store import Store
-from tests.demo.api import CLAIMS, PODS, Api, claim, pod
+from tests.demo.api import CLAIMS, PODS, Api, Object, claim, pod
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
@@ -34,7 +34,7 @@ def test_merge_removes_with_null_and_replaces_lists() -> None:
         ([{"op": "test", "path": "/a/b/0", "value": 1}], {"a": {"b": [1, 2]}}),
     ],
 )
-def test_json_patch_operations(operations: list[dict], expected: dict) -> None:
+def test_json_patch_operations(operations: list[Object], expected: Object) -> None:
     assert changed({"a": {"b": [1, 2]}}, operations, kind="json") == expected
 
 
@@ -165,8 +165,8 @@ def test_the_status_has_a_manager_of_its_own_with_its_time(store: Store) -> None
 
 
 def test_a_field_belongs_to_the_last_who_changed_it(store: Store) -> None:
-    store.create("pods", {**pod(), "metadata": {"name": "one", "labels": {"a": "1", "b": "1"}}}, namespace="lab",
-                 manager="first")  # fmt: skip
+    body = {**pod(), "metadata": {"name": "one", "labels": {"a": "1", "b": "1"}}}
+    store.create("pods", body, namespace="lab", manager="first")
     after = store.patch(
         "pods", "one", {"metadata": {"labels": {"a": "2"}}}, namespace="lab", manager="second"
     )

@@ -9,12 +9,18 @@ def bind(api: Api, name: str = "one") -> None:
     api.ok("POST", f"{PODS}/{name}/binding", {"target": {"name": "n1"}})
 
 
-def test_an_object_without_finalizers_goes_at_once(api: Api) -> None:
+def test_an_object_without_finalizers_goes_at_once_and_is_the_answer(api: Api) -> None:
     made = api.ok("POST", CLAIMS, claim())
     answer = api.ok("DELETE", f"{CLAIMS}/one")
-    assert (answer["kind"], answer["status"]) == ("Status", "Success")
-    assert answer["details"]["uid"] == made["metadata"]["uid"]
+    assert (answer["kind"], answer["metadata"]["uid"]) == ("ResourceClaim", made["metadata"]["uid"])
     assert api.call("GET", f"{CLAIMS}/one").code == 404
+
+
+def test_some_kinds_answer_with_a_status(api: Api) -> None:
+    made = api.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    answer = api.ok("DELETE", "/api/v1/nodes/n1")
+    assert (answer["kind"], answer["status"]) == ("Status", "Success")
+    assert answer["details"] == {"name": "n1", "kind": "nodes", "uid": made["metadata"]["uid"]}
 
 
 def test_finalizers_keep_an_object_until_the_last_is_gone(api: Api) -> None:

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from tests.demo.api import CLAIMS, PODS, Api, claim, pod, serving
+from tests.demo.api import CLAIMS, PODS, Api, Object, claim, pod, serving
 
 MERGE = "application/merge-patch+json"
 
 
-def seen(event: dict) -> tuple[str, str]:
+def seen(event: Object) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
