@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from claims import manifests
 from claims.asks import Reading
 from claims.pricing import MICROSECOND, PriceList, plain
-from inventory import snapshot
 from inventory.coverage import coverage_of
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
+from inventory.snapshot import fleet
 from portal import money
 from portal.dra.cluster import feasible_nodes, how_many_more
 from portal.dra.explain import Explanation, explain
@@ -89,9 +89,7 @@ class Preview:
         return None if self.nodes is None else bool(self.nodes)
 
 
-def preview(
-    reading: Reading, *, prices: PriceList, now: datetime, fleet_of: FleetOf = snapshot.fleet
-) -> Preview:
+def preview(reading: Reading, *, prices: PriceList, now: datetime, fleet_of: FleetOf = fleet) -> Preview:
     """Answers for as much of the ask as could be read."""
     result = Preview(reading=reading)
     cluster, device_class = reading.cluster, reading.device_class

@@ -5,6 +5,7 @@ times and by two workers at once: names are deterministic, transitions are compa
 be done is marked as due again with back-off. So no crash between two steps leaves anything stuck.
 """
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from claims import manifests, submission
@@ -62,7 +63,8 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
         return
     manifest = manifest_of(request)
     try:
-        created = submission.create(connect(request.cluster), manifest)
+        with connect(request.cluster) as client:
+            created = submission.create(client, manifest)
     except errors.ClusterError as error:
         if submission.is_retryable(error):
             _try_later(request, error, now=now)
@@ -100,7 +102,8 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
     )
     if not came:
         # Given up while the object was being created: what we just made has to go again.
-        _remove_object(request, connect=connect)
+        with suppress(errors.ClusterError), connect(request.cluster) as client:
+            _remove_object(request, client)
         Request.objects.filter(pk=request.pk, state=State.ENDING).update(due_at=now)
 
 
@@ -112,13 +115,13 @@ def _hold(request: Request, *, now: datetime, connect: Connect) -> None:
         claim_name=request.object_name, namespace=request.namespace, owner=owner_of(request)
     )
     try:
-        created = submission.create(connect(request.cluster), pod)
-        finished = (created.get("status") or {}).get("phase") in FINISHED
-        if finished:
-            # Evicted, say: a finished Pod holds nothing, and its name is in the way of the next one.
-            _remove_hold(request, connect=connect)
-            Request.objects.filter(pk=request.pk, hold_wanted=True).update(due_at=now + AGAIN)
-            return
+        with connect(request.cluster) as client:
+            created = submission.create(client, pod)
+            if (created.get("status") or {}).get("phase") in FINISHED:
+                # Evicted, say: a finished Pod holds nothing, and its name is in the way of the next one.
+                _remove_hold(request, client)
+                Request.objects.filter(pk=request.pk, hold_wanted=True).update(due_at=now + AGAIN)
+                return
     except submission.StillGoing:
         Request.objects.filter(pk=request.pk, hold_wanted=True).update(due_at=now + AGAIN)
     except errors.ClusterError as error:
@@ -157,7 +160,8 @@ def _note_hold(request: Request, uid: str, *, now: datetime, connect: Connect) -
 def _wind_up(request: Request, *, now: datetime, connect: Connect) -> None:
     """Remove what the desk made. Pods of people are never touched: a claim in use stays until they end."""
     try:
-        gone = _remove_hold(request, connect=connect) & _remove_object(request, connect=connect)
+        with connect(request.cluster) as client:
+            gone = _remove_hold(request, client) & _remove_object(request, client)
     except errors.ClusterError as error:
         _try_later(request, error, now=now)
         return
@@ -179,11 +183,11 @@ def _wind_up(request: Request, *, now: datetime, connect: Connect) -> None:
         )
 
 
-def _remove_hold(request: Request, *, connect: Connect) -> bool:
+def _remove_hold(request: Request, client: submission.Writer) -> bool:
     if request.shape != Request.Shape.CLAIM:
         return True
     return submission.remove(
-        connect(request.cluster),
+        client,
         PODS,
         name=manifests.hold_name(request.object_name),
         namespace=request.namespace,
@@ -191,9 +195,9 @@ def _remove_hold(request: Request, *, connect: Connect) -> bool:
     )
 
 
-def _remove_object(request: Request, *, connect: Connect) -> bool:
+def _remove_object(request: Request, client: submission.Writer) -> bool:
     return submission.remove(
-        connect(request.cluster),
+        client,
         submission.resource_of(manifest_of(request)),
         name=request.object_name,
         namespace=request.namespace,

@@ -6,6 +6,7 @@ to happen on the cluster afterwards is marked as due and done by `claims.pursuit
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -30,7 +31,8 @@ Reason = Request.Reason
 RELEASABLE = LIVE
 CANCELLABLE = (State.SUBMITTED, State.CREATING, State.FAILED)
 
-Connect = Callable[[Cluster], submission.Writer]
+# Opens a connection that is closed after use.
+Connect = Callable[[Cluster], AbstractContextManager[submission.Writer]]
 
 
 class UnableToChange(Exception):
@@ -267,7 +269,8 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
 
 def _rehearse(request: Request, *, connect: Connect) -> None:
     try:
-        submission.rehearse(connect(request.cluster), manifest_of(request), device_class=request.device_class)
+        with connect(request.cluster) as client:
+            submission.rehearse(client, manifest_of(request), device_class=request.device_class)
     except errors.ClusterError as error:
         raise UnableToSubmit(_by_field(error)) from error
 

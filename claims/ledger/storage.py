@@ -131,7 +131,7 @@ def _write_difference(
             new.pk = old.pk
             changed.append(new)
     if changed:
-        model.objects.bulk_update(changed, [n.removesuffix("_id") for n in _fields(model, values)], CHUNK)
+        model.objects.bulk_update(changed, _fields(model, values), CHUNK)
     new = [row for key, row in wanted.items() if key not in existing]
     model.objects.bulk_create(new, batch_size=CHUNK)
 

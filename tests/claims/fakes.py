@@ -3,7 +3,7 @@
 import copy
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from portal.kube import errors
 from portal.kube.resources import Resource
@@ -23,6 +23,12 @@ class FakeCluster:
         self._uids = (f"uid-{n}" for n in itertools.count(1))
         for name in classes:
             self.objects["deviceclasses", "", name] = {"metadata": {"name": name}}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        return None
 
     def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         self._call("get", resource, name)
