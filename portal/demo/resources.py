@@ -60,7 +60,8 @@ NAMESPACES = Resource(
     fields={"status.phase": ("status", "phase")},
 )  # fmt: skip
 PODS = Resource(
-    "", "v1", "pods", "Pod", namespaced=True, returns_deleted=True, status=True, generation=True, short_names=("po",),
+    "", "v1", "pods", "Pod", namespaced=True, status=True, generation=True, returns_deleted=True,
+    short_names=("po",),
     fields={
         "spec.nodeName": ("spec", "nodeName"),
         "spec.restartPolicy": ("spec", "restartPolicy"),
@@ -84,8 +85,6 @@ RESOURCE_QUOTAS = Resource(
     short_names=("quota",),
 )
 SERVICE_ACCOUNTS = Resource(
-    "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, returns_deleted=True, short_names=("sa",)
-)
     "", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, returns_deleted=True, short_names=("sa",)
 )
 JOBS = Resource(
