@@ -67,12 +67,21 @@ def kubelet(kubeconfig: Path) -> Iterator[FakeKubelet]:
         running.stop()
 
 
+@pytest.fixture(scope="session")
+def left_rooms(client: Client) -> Iterator[list[Room]]:
+    """Rooms whose tests are over. At the end all of them have to be gone."""
+    rooms: list[Room] = []
+    yield rooms
+    for left in rooms:
+        left.wait_for(left.is_gone, f"namespace {left.namespace} gone", seconds=90)
+
+
 @pytest.fixture
-def room(client: Client, kubelet: FakeKubelet) -> Iterator[Room]:
-    """A fresh namespace and a driver name of its own; all that a test makes in it is removed, come what
-    may."""
+def room(client: Client, kubelet: FakeKubelet, left_rooms: list[Room]) -> Iterator[Room]:
+    """A fresh namespace and a driver name of its own; what a test makes in it is removed, come what may."""
     made = Room(client, kubelet)
     try:
         yield made.open()
     finally:
+        left_rooms.append(made)
         made.close()

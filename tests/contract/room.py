@@ -201,6 +201,17 @@ class Room:
             EVENTS, namespace=self.namespace, field_selector=f"involvedObject.uid={uid}"
         )
 
+    def until_event(self, obj: Object, reason: str, *words: str) -> Object:
+        """An Event about an object that has this reason and says these words."""
+
+        def look() -> Object | None:
+            for event in self.events_of(obj):
+                if event["reason"] == reason and all(word in event.get("message", "") for word in words):
+                    return event
+            return None
+
+        return self.wait_for(look, f"an Event {reason} {words}") or {}
+
     def delete_pod(self, name: str) -> None:
         """As a user deletes: gracefully."""
         self.client.delete(PODS, name, namespace=self.namespace)
@@ -208,7 +219,10 @@ class Room:
     # Leaving
 
     def close(self) -> None:
-        """Remove everything; the first thing that resists is reported after all others were tried."""
+        """Remove everything; the first thing that resists is reported after all others were tried.
+
+        The namespace takes its time to go (`is_gone` tells); nobody waits for it here.
+        """
         problems: list[ClusterError] = []
         for pod in self._listed(PODS):
             with _noting(problems):
@@ -224,7 +238,10 @@ class Room:
                 self.client.delete(resource, name, namespace=space)
         if problems:
             raise problems[0]
-        self.until_gone(NAMESPACES, self.namespace)
+
+    def is_gone(self) -> bool:
+        """Whether nothing is left."""
+        return self.find(NAMESPACES, self.namespace) is None
 
     def _listed(self, resource: Resource) -> list[str]:
         with contextlib.suppress(NotFound):

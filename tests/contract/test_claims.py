@@ -220,12 +220,15 @@ def test_at_most_256_consumers_reserve_a_claim(room: Room) -> None:
     device_class = room.machine("gpu-0")
     room.claim("crowded", objects.request(device_class))
     room.pod("user", claims={"device": "crowded"})
-    claim = room.until_allocated("crowded")
-    claim["status"]["reservedFor"] = [
-        {"resource": "pods", "name": f"pod-{number}", "uid": f"uid-{number}"} for number in range(257)
-    ]
+    room.until_allocated("crowded")
+    crowd = [{"resource": "pods", "name": f"pod-{number}", "uid": f"uid-{number}"} for number in range(257)]
     with pytest.raises(Invalid) as refused:
-        room.client.replace(
-            RESOURCE_CLAIMS, "crowded", claim, namespace=room.namespace, subresource="status", dry_run=True
+        room.client.patch(
+            RESOURCE_CLAIMS,
+            "crowded",
+            {"status": {"reservedFor": crowd}},
+            namespace=room.namespace,
+            subresource="status",
+            dry_run=True,
         )
     assert any(cause.field == "status.reservedFor" for cause in refused.value.causes)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from portal.kube.client import Client
+from portal.kube.errors import Invalid
 from portal.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from tests.contract import objects
 from tests.contract.objects import Object
@@ -21,7 +22,10 @@ def needs(client: Client, room: Room, is_real: bool) -> Probe:
 
     def probe(resource: Resource, body: Object, look: Callable[[Object], object]) -> None:
         namespace = room.namespace if resource.namespaced else ""
-        kept = look(client.create(resource, body, namespace=namespace, dry_run=True))
+        try:
+            kept = look(client.create(resource, body, namespace=namespace, dry_run=True))
+        except Invalid:
+            kept = None  # what is left without the dropped field is not valid
         if not kept and is_real:
             pytest.skip("the cluster's API server drops this field: its feature gate is off")
         assert kept, "the embedded cluster has all gates on that are on in 1.36"
@@ -58,6 +62,36 @@ def test_a_tainted_device_is_for_requests_that_tolerate_it(room: Room, needs: Pr
     room.pod("bold", claims={"device": "bold"})
     room.until_running("bold")
     assert room.devices_of("bold") == [(node, "gpu-0")]
+
+
+def test_of_alternatives_the_first_that_fits_is_taken(room: Room, needs: Probe) -> None:
+    node = room.node()
+    room.publish(node, [objects.device("small", memory="20Gi")])
+    device_class = room.device_class()
+    large = f"device.capacity['{room.driver}'].memory.compareTo(quantity('40Gi')) >= 0"
+    choice = {
+        "name": "gpu",
+        "firstAvailable": [
+            {
+                "name": "large",
+                "deviceClassName": device_class,
+                "selectors": [{"cel": {"expression": large}}],
+                "allocationMode": "ExactCount",
+                "count": 1,
+            },
+            {"name": "any", "deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1},
+        ],
+    }
+    needs(
+        RESOURCE_CLAIMS,
+        objects.claim("probe", [choice]),
+        lambda body: body["spec"]["devices"]["requests"][0].get("firstAvailable"),
+    )
+    room.claim("either", choice)
+    room.pod("user", claims={"device": "either"})
+    room.until_running("user")
+    (result,) = room.get_claim("either")["status"]["allocation"]["devices"]["results"]
+    assert (result["request"], result["device"]) == ("gpu/any", "small")
 
 
 def test_partitions_and_the_whole_exclude_one_another(room: Room, needs: Probe) -> None:

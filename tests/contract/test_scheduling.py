@@ -15,13 +15,8 @@ def test_the_scheduler_says_why_a_pod_fits_nowhere(room: Room) -> None:
     assert re.match(r"^0/\d+ nodes are available: ", message)
     conditions = {item["type"]: item for item in room.get_pod("waiting")["status"]["conditions"]}
     assert conditions["PodScheduled"]["reason"] == "Unschedulable"
-    event = room.wait_for(
-        lambda: next((e for e in room.events_of(pod) if e["reason"] == "FailedScheduling"), None),
-        "an Event FailedScheduling",
-    )
-    assert event is not None
+    event = room.until_event(pod, "FailedScheduling", "cannot allocate all claims")
     assert event["type"] == "Warning"
-    assert "cannot allocate all claims" in event["message"]
 
 
 def test_a_cordoned_node_is_not_chosen_until_it_is_opened(room: Room) -> None:
@@ -147,31 +142,6 @@ def test_a_constraint_brings_devices_of_two_drivers_together(room: Room) -> None
     assert set(room.devices_of("pair")) == {(node, "gpu-1"), (node, "nic-0")}
 
 
-def test_of_alternatives_the_first_that_fits_is_taken(room: Room) -> None:
-    node = room.node()
-    room.publish(node, [objects.device("small", memory="20Gi")])
-    device_class = room.device_class()
-    large = f"device.capacity['{room.driver}'].memory.compareTo(quantity('40Gi')) >= 0"
-    choice = {
-        "name": "gpu",
-        "firstAvailable": [
-            {
-                "name": "large",
-                "deviceClassName": device_class,
-                "selectors": [{"cel": {"expression": large}}],
-                "allocationMode": "ExactCount",
-                "count": 1,
-            },
-            {"name": "any", "deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1},
-        ],
-    }
-    room.claim("either", choice)
-    room.pod("user", claims={"device": "either"})
-    room.until_running("user")
-    (result,) = room.get_claim("either")["status"]["allocation"]["devices"]["results"]
-    assert (result["request"], result["device"]) == ("gpu/any", "small")
-
-
 def test_a_pod_waits_for_a_class_that_is_not_there_yet(room: Room) -> None:
     room.machine("gpu-0")
     room.claim("one", objects.request(room.name("late")))
@@ -185,10 +155,5 @@ def test_a_broken_selector_stops_the_pod_instead_of_being_skipped(room: Room) ->
     device_class = room.machine("gpu-0")
     room.claim("one", objects.request(device_class, f"device.attributes['{room.driver}'].absent == 'x'"))
     pod = room.pod("stuck", claims={"device": "one"})
-    event = room.wait_for(
-        lambda: next((e for e in room.events_of(pod) if e["reason"] == "FailedScheduling"), None),
-        "an Event FailedScheduling",
-    )
-    assert event is not None
-    assert "absent" in event["message"]
+    room.until_event(pod, "FailedScheduling", "absent")
     assert not room.get_claim("one").get("status")
