@@ -192,6 +192,11 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
+    "ENUM_NAME_OVERRIDES": {
+        "RequestState": "claims.models.Request.State",
+        "ClusterState": "inventory.models.Cluster.State",
+        "DeviceState": "inventory.models.Device.State",
+    },
 }
 
 # --- security --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from portal.accounts.views import audit, profile, tokens
 
 urlpatterns = [
     path("profile/", profile.profile, name="profile"),
+    path("language/", profile.choose_language, name="set_language"),
     path("tokens/", tokens.token_list, name="token-list"),
     path("tokens/<str:key>/revoke/", tokens.token_revoke, name="token-revoke"),
     path("audit/", audit.audit_list, name="audit-list"),

@@ -75,7 +75,7 @@ def test_a_message_of_the_source_that_no_catalogue_has_is_found(house: Path) -> 
         ('{% icon "x" label=_("Close") %}', "Close"),
         ("<p>it's {% blocktranslate with a=b %}Hi {{ a }}{% endblocktranslate %}</p>", "Hi %(a)s"),
         (
-            "{% blocktranslate count n=n trimmed %}\n {{ n }} thing {% plural %} {{ n }} things{% endblocktranslate %}",
+            "{% blocktranslate count n=n %}{{ n }} thing{% plural %}{{ n }} things{% endblocktranslate %}",
             ("%(n)s thing", "%(n)s things"),
         ),
     ],

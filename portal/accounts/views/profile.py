@@ -1,16 +1,39 @@
 """What somebody may set about themselves."""
 
+from django.conf import settings
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
+from django.views.i18n import set_language
 
 from portal import access, htmx
 from portal.accounts.audit import source_ip
 from portal.accounts.forms import ProfileForm
 from portal.accounts.models import Membership, User
 from portal.accounts.people import change_profile
+
+
+@login_not_required
+@require_POST
+def choose_language(request: HttpRequest) -> HttpResponseBase:
+    """The language menu: a cookie for everybody, and the profile of who is signed in."""
+    language = request.POST.get("language", "")
+    if isinstance(request.user, User) and language in dict(settings.LANGUAGES):
+        user = User.objects.get(pk=request.user.pk)
+        change_profile(
+            user=user,
+            first_name=user.first_name,
+            last_name=user.last_name,
+            language=language,
+            time_zone=user.time_zone,
+            now=timezone.now(),
+            source_ip=source_ip(request),
+        )
+    # Django's own view sets the cookie and goes back, to our own addresses only.
+    return set_language(request)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

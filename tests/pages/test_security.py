@@ -1,0 +1,189 @@
+"""What holds for every page: sign-in, policy, no change by GET, no secret in an error."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from portal.accounts.models import AuditEntry
+from tests.cast import Cast
+from tests.pages.fleet import cluster, devices, request
+
+pytestmark = pytest.mark.django_db
+
+# Reached without a sign-in: signing in itself, and what leads there.
+PUBLIC = {"set_language", "health"}
+
+
+def _patterns(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
+    for pattern in resolver.url_patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _patterns(pattern, route)
+        else:
+            yield route, pattern
+
+
+def routes() -> list[str]:
+    """Every address of the portal (not of allauth, which has tests of its own), with values filled in."""
+    found = []
+    for route, pattern in _patterns(get_resolver()):
+        if route.startswith("accounts/") or pattern.name in PUBLIC or "^" in route:
+            continue
+        filled = re.sub(r"<uuid:\w+>", "6d0c9f0e-5f3a-4c52-9a2e-3f5f6c1f7a10", route)
+        filled = re.sub(r"<int:\w+>", "1", filled)
+        found.append("/" + re.sub(r"<\w+:\w+>", "tides", filled))
+    return found
+
+
+@pytest.fixture
+def world(cast: Cast) -> Cast:
+    devices(cluster(), free=2, held=1)
+    request(cast)
+    return cast
+
+
+@pytest.mark.parametrize("url", routes())
+def test_nothing_is_shown_to_nobody(client: Client, url: str) -> None:
+    response = client.get(url)
+
+    if url.startswith("/api/") and not url.startswith("/api/docs"):
+        assert response.status_code == 401
+    else:
+        assert response.status_code == 302
+        assert response["Location"].startswith("/accounts/login/")
+
+
+@pytest.mark.parametrize("role", ["member", "administrator"])
+@pytest.mark.parametrize("url", routes())
+def test_every_page_has_the_policy_and_breaks_nothing(
+    client: Client, world: Cast, url: str, role: str
+) -> None:
+    client.force_login(getattr(world, role))
+
+    response = client.get(url)
+
+    assert response.status_code in {200, 400, 403, 404, 405}, url
+    policy = response["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert response["X-Frame-Options"] == "DENY"
+    assert response["X-Content-Type-Options"] == "nosniff"
+    if not response.streaming and "html" in response["Content-Type"]:
+        text = response.content.decode()
+        assert not re.search(r"<[^>]+\sstyle=|<style|\son[a-z]+=|javascript:", text)
+        assert not re.search(r"<script(?![^>]*\ssrc=)", text)
+
+
+@pytest.mark.parametrize("url", routes())
+def test_no_get_changes_anything(client: Client, world: Cast, url: str) -> None:
+    from django.core import serializers
+
+    from claims.models import Request
+    from inventory.models import Cluster, NamespaceBinding
+    from portal.accounts.models import ApiToken, Membership, Project, User
+
+    def everything() -> str:
+        models = (User, Project, Membership, ApiToken, Request, NamespaceBinding, Cluster, AuditEntry)
+        return "".join(serializers.serialize("json", model.objects.order_by("pk")) for model in models)
+
+    client.force_login(world.administrator)
+    before = everything()
+
+    client.get(url)
+
+    assert everything() == before
+
+
+def test_every_page_is_wanted_in_chinese_too(client: Client, world: Cast) -> None:
+    from portal.translations import compile_all
+
+    compile_all()
+    world.administrator.language = "zh-hans"
+    world.administrator.save()
+    client.force_login(world.administrator)
+
+    for url in ("/", "/projects/tides/", "/tokens/", "/audit/", "/search/?q=beam", "/api/docs/", "/nothing/"):
+        text = client.get(url).content.decode()
+        assert '<html lang="zh-hans">' in text, url
+        assert "服务台" in text, url
+
+
+def test_the_language_menu_changes_the_profile_of_who_is_signed_in(client: Client, world: Cast) -> None:
+    client.force_login(world.member)
+
+    assert client.get("/language/?language=zh-hans").status_code == 405
+    client.post("/language/", {"language": "zh-hans", "next": "/projects/"})
+
+    world.member.refresh_from_db()
+    assert world.member.language == "zh-hans"
+
+
+def test_an_error_page_tells_no_secret(
+    world: Cast, monkeypatch: pytest.MonkeyPatch, settings: object
+) -> None:
+    from portal.pages import home
+
+    def broken(*_args: object, **_kwargs: object) -> None:
+        raise RuntimeError("token=cdesk_very_secret")
+
+    monkeypatch.setattr(home, "_fleets", broken)
+    client = Client(raise_request_exception=False)
+    client.force_login(world.member)
+
+    response = client.get("/")
+
+    assert response.status_code == 500
+    assert "cdesk_very_secret" not in response.content.decode()
+    assert settings.SECRET_KEY not in response.content.decode()  # type: ignore[attr-defined] # pytest-django's
+    assert "Something broke" in response.content.decode()
+    assert "unsafe" not in response["Content-Security-Policy"]
+
+
+def test_a_page_that_is_not_there_keeps_the_frame(client: Client, world: Cast) -> None:
+    client.force_login(world.member)
+
+    response = client.get("/no/such/page/")
+
+    assert response.status_code == 404
+    assert "There is no such page" in response.content.decode()
+    assert 'id="site-nav"' in response.content.decode()
+
+
+def test_a_host_that_is_not_ours_is_refused(client: Client) -> None:
+    response = client.get("/", headers={"Host": "evil.example"})
+
+    assert response.status_code == 400
+
+
+@pytest.mark.parametrize("url", ["/", "/tokens/"])
+def test_pages_with_forms_are_not_framed_nor_cached_for_others(client: Client, world: Cast, url: str) -> None:
+    client.force_login(world.member)
+
+    assert "Cookie" in client.get(url)["Vary"]
+
+
+def test_the_desk_keeps_secure_cookies_and_hsts_behind_tls(tmp_path: object) -> None:
+    """`check --deploy` is clean when TLS ends in front of the portal."""
+    import os
+    import subprocess
+    import sys
+
+    env = os.environ | {
+        "CLAIMDESK_BEHIND_TLS": "true",
+        "CLAIMDESK_SECRET_KEY": "".join(chr(33 + (7 * n) % 90) for n in range(64)),
+        "CLAIMDESK_ALLOWED_HOSTS": "desk.example.org",
+        "CLAIMDESK_DATA_DIR": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
