@@ -196,6 +196,7 @@ SPECTACULAR_SETTINGS = {
         "RequestState": "claims.models.Request.State",
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",
+        "ToldDeviceState": "inventory.browse.STATE_ORDER",
     },
 }
 
