@@ -155,6 +155,7 @@ class Writer:
         """Items with different keys, so that they can be stored in bulk."""
         rows = kind.rows(turn, [item.key for item in items])
         changes: list[Change[Any, Any]] = []
+        deleted: list[Key] = []
         lost: list[Any] = []
         solved: list[Key] = []
         for item in items:
@@ -167,6 +168,8 @@ class Writer:
                 row = None
             elif row is not None and not force and not item.deleted and _is_stored(item, row):
                 continue
+            if item.deleted:
+                deleted.append(item.key)
             try:
                 obj = kind.decode(item)
             except Unusable as error:
@@ -182,7 +185,6 @@ class Writer:
         if changes:
             turn.changed = True
             kind.store(turn, changes)
-        deleted = [item.key for item in items if item.deleted]
         if deleted:
             self._lose(turn, kind, deleted)
         self._solve_problems(kind, [*solved, *deleted])

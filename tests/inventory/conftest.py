@@ -1,0 +1,93 @@
+"""A cluster row and a writer for it, fed with objects directly."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from inventory.follow.discovery import CORE
+from inventory.mirror.batches import Batch, Gap, Unreadable
+from inventory.mirror.decoding import item_of
+from inventory.mirror.writer import Writer
+from inventory.models import Cluster, Observation, Stream
+from portal.dra.features import Features
+from portal.kube.resources import (
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+from tests.inventory.objects import Json
+
+NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+RESOURCES: dict[str, Resource] = {
+    resource.kind: resource
+    for resource in (
+        *CORE.values(),
+        *(RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES),
+    )
+}
+
+
+@dataclass
+class Mirror:
+    """Feeds objects to a writer as streams would, a second later each time."""
+
+    cluster: Cluster
+    writer: Writer
+    now: datetime = NOW
+    given: list[Batch] = field(default_factory=list)
+
+    def batch(self, *objects: Json, deleted: bool = False, **more: Any) -> Batch:
+        """Objects of one kind as a batch."""
+        import msgspec
+
+        resource = RESOURCES[objects[0]["kind"]] if objects else more.pop("resource")
+        more.pop("resource", None)
+        items, bad = [], []
+        for obj in objects:
+            named = item_of(msgspec.json.encode(obj), resource=resource, deleted=deleted)
+            (bad if isinstance(named, Unreadable) else items).append(named)  # type: ignore[arg-type]  # by its class
+        return Batch(resource=resource, received_at=self.now, items=items, unreadable=bad, **more)
+
+    def see(self, *objects: Json, deleted: bool = False, since: datetime | None = None) -> int:
+        """These objects (of one kind) were added or changed, as told by a watch."""
+        self.now += timedelta(seconds=1)
+        version = objects[-1]["metadata"]["resourceVersion"]
+        return self.apply(self.batch(*objects, deleted=deleted, since=since, checkpoint=version))
+
+    def lists(self, *objects: Json, kind: str, since: datetime | None = None, gap: Gap | None = None) -> int:
+        """A completed list with exactly these objects."""
+        self.now += timedelta(seconds=1)
+        batch = self.batch(*objects, resource=RESOURCES[kind], since=since, checkpoint="5000", gap=gap)
+        batch.present = {item.key: item.uid for item in batch.items}
+        return self.apply(batch)
+
+    def apply(self, *batches: Batch) -> int:
+        return self.writer.apply(batches)
+
+    def observed(self, *kinds: str) -> Sequence[Observation]:
+        """Observations of these kinds (none: all), in order."""
+        found = Observation.objects.filter(cluster=self.cluster).order_by("id")
+        return list(found.filter(kind__in=kinds) if kinds else found)
+
+
+@pytest.fixture
+def cluster(db: None) -> Cluster:
+    return Cluster.objects.create(
+        name="alpha",
+        credentials=Cluster.Credentials.KUBECONFIG,
+        created_at=NOW,
+        lease_holder="me",
+        server_version="v1.36.2",
+    )
+
+
+@pytest.fixture
+def mirror(cluster: Cluster) -> Mirror:
+    writer = Writer(cluster_id=cluster.pk, holder="me", features=Features.for_version("1.36"))
+    Stream.objects.bulk_create(Stream(cluster=cluster, resource=plural) for plural in writer.resources)
+    return Mirror(cluster, writer)

@@ -1,0 +1,125 @@
+"""Free, held, partly held, unavailable and why."""
+
+import pytest
+
+from inventory.models import Device
+from tests.inventory.conftest import Mirror
+from tests.inventory.objects import Json, allocation, changed, claim, gpu, node, resource_slice, result
+
+
+def states(*names: str) -> list[tuple[str, str]]:
+    found = {d.name: (d.state, d.reason) for d in Device.objects.all()}
+    return [found[name] for name in names]
+
+
+def state() -> tuple[str, str]:
+    return states("gpu-0")[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (node(ready=False), "node-not-ready"),
+        (node(unschedulable=True), "node-cordoned"),
+        (node(taints=[{"key": "maintenance", "effect": "NoSchedule"}]), "node-tainted"),
+        (node("other"), "node-missing"),
+    ],
+)
+def test_a_node_that_takes_no_pod_makes_its_devices_unavailable(mirror: Mirror, made: Json, reason: str) -> None:
+    mirror.see(resource_slice("s1", [gpu(0)]))
+    mirror.see(made)
+    assert state() == ("unavailable", reason)
+    mirror.see(node())
+    assert state() == ("free", "")
+
+
+def test_a_taint_that_only_advises_against_a_node_does_not_matter(mirror: Mirror) -> None:
+    mirror.see(resource_slice("s1", [gpu(0)]))
+    mirror.see(node(taints=[{"key": "old", "effect": "PreferNoSchedule"}]))
+    assert state() == ("free", "")
+
+
+def test_a_node_that_is_deleted_makes_its_devices_unavailable(mirror: Mirror) -> None:
+    made = node()
+    mirror.see(made)
+    mirror.see(resource_slice("s1", [gpu(0)]))
+    mirror.see(made, deleted=True)
+    assert state() == ("unavailable", "node-missing")
+
+
+def test_a_held_device_is_held_whatever_its_node_does(mirror: Mirror) -> None:
+    mirror.see(resource_slice("s1", [gpu(0)]))
+    mirror.see(claim(allocated=allocation(result("gpu-0"))))
+    mirror.see(node(ready=False))
+    assert state() == ("held", "")
+
+
+def test_a_heartbeat_of_a_node_touches_no_device(mirror: Mirror) -> None:
+    made = node()
+    mirror.see(made)
+    mirror.see(resource_slice("s1", [gpu(0)]))
+    Device.objects.update(state="held")
+    mirror.see(changed(made))
+    assert state() == ("held", ""), "looked at again without need"
+
+
+def shared() -> Json:
+    return gpu(0, allowMultipleAllocations=True)
+
+
+def share(name: str, amount: str) -> Json:
+    taken = result("gpu-0", shareID=f"share-{name}", consumedCapacity={"memory": amount})
+    return claim(name, allocated=allocation(taken))
+
+
+def test_a_shared_device_is_partly_held_until_a_capacity_is_used_up(mirror: Mirror) -> None:
+    mirror.see(node())
+    mirror.see(resource_slice("s1", [shared()]))
+    mirror.see(share("a", "10Gi"))
+    assert state() == ("partly", "")
+    mirror.see(share("b", "30Gi"))
+    assert state() == ("held", "")
+    mirror.see(share("b", "30Gi"), deleted=True)
+    assert state() == ("partly", "")
+
+
+def test_the_rest_of_a_shared_device_can_be_out_of_reach(mirror: Mirror) -> None:
+    mirror.see(node(unschedulable=True))
+    mirror.see(resource_slice("s1", [shared()]))
+    mirror.see(share("a", "10Gi"))
+    assert state() == ("partly", "node-cordoned")
+
+
+def partitioned() -> list[Json]:
+    """One GPU that can be had as a whole, or as two halves."""
+    sets = [{"name": "set-0", "counters": {"slices": {"value": "2"}, "memory": {"value": "40Gi"}}}]
+
+    def uses(slices: str, memory: str) -> list[Json]:
+        return [{"counterSet": "set-0", "counters": {"slices": {"value": slices}, "memory": {"value": memory}}}]
+
+    half = {"type": {"string": "mig"}, "profile": {"string": "3g.20gb"}, "parentUUID": {"string": "GPU-n1-0"}}
+    devices = [
+        gpu(0, consumesCounters=uses("2", "40Gi")),
+        *(
+            {"name": f"gpu-0-mig-{n}", "attributes": half, "consumesCounters": uses("1", "20Gi")}
+            for n in (0, 1)
+        ),
+    ]
+    return [
+        resource_slice("counters", [], sharedCounters=sets, count=2),
+        resource_slice("devices", devices, count=2),
+    ]
+
+
+def test_partitions_and_their_parent_exclude_each_other(mirror: Mirror) -> None:
+    names = ("gpu-0", "gpu-0-mig-0", "gpu-0-mig-1")
+    mirror.see(node())
+    mirror.see(*partitioned())
+    assert states(*names) == [("free", "")] * 3
+    half = claim("half", allocated=allocation(result("gpu-0-mig-0")))
+    mirror.see(half)
+    assert states(*names) == [("unavailable", "counters-used"), ("held", ""), ("free", "")]
+    mirror.see(half, deleted=True)
+    assert states(*names) == [("free", "")] * 3
+    mirror.see(claim("whole", allocated=allocation(result("gpu-0"))))
+    assert states(*names) == [("held", ""), *[("unavailable", "counters-used")] * 2]
