@@ -16,7 +16,7 @@ PHRASES: dict[str, str] = {
     "all-unconstrainable": (
         "{at}: asks for all devices, but cannot add device {device} because a constraint would not be satisfied"
     ),
-    "bad-node-selector": "{at}: {message}",
+    "bad-node-selector": "{at}: the node selector cannot be used: {message}",
     # Errors of one node.
     "incomplete-pool": "{at}: asks for all devices, but resource pool {pool} is currently being updated",
     "invalid-pool": "pool {pool} is invalid: {why}",
