@@ -142,7 +142,7 @@ class Line:
     @property
     def hours_text(self) -> str:
         """Device-hours with six places, independent of the reader's language."""
-        return f"{round(self.device_hours, 6):.6f}"
+        return f"{Decimal(round(self.device_hours * 10**6)).scaleb(-6):f}"
 
 
 @dataclass(frozen=True, kw_only=True)
