@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory.views import classes, cluster_admin, clusters, devices, nodes
+from inventory.views import class_admin, classes, cluster_admin, clusters, devices, nodes
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
@@ -16,5 +16,9 @@ urlpatterns = [
     path("clusters/<slug:name>/switch/", cluster_admin.cluster_switch, name="cluster-switch"),
     path("clusters/<slug:name>/sync/", cluster_admin.cluster_sync, name="cluster-sync"),
     path("classes/", classes.class_list, name="class-list"),
+    path("create-class/", class_admin.class_create, name="class-create"),
+    path("check-expression/", class_admin.expression_check, name="expression-check"),
     path("classes/<slug:cluster>/<str:name>/", classes.class_detail, name="class-detail"),
+    path("classes/<slug:cluster>/<str:name>/edit/", class_admin.class_edit, name="class-edit"),
+    path("classes/<slug:cluster>/<str:name>/delete/", class_admin.class_delete, name="class-delete"),
 ]
