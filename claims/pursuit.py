@@ -101,6 +101,10 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
         attempts=0,
     )
     if not came:
+        request.refresh_from_db()
+        if request.object_uid == uid and request.state in LIVE:
+            # Another worker pursued it at the same time and came first: the object is the same one.
+            return
         # Given up while the object was being created: what we just made has to go again.
         with suppress(errors.ClusterError), connect(request.cluster) as client:
             _remove_object(request, client)
