@@ -9,6 +9,7 @@ Messages come from gettext calls in Python, from the templates' tags, and from t
 which is pure and so cannot mark its own.
 """
 
+import ast
 import io
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ TEMPLATES = ("templates",)
 
 # The functions that mark a message: whether the first argument is a context, and whether there is a plural.
 KEYWORDS: dict[str, tuple[bool, bool]] = {
-    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), (False, False)),
+    **dict.fromkeys(("gettext", "gettext_lazy", "gettext_noop"), (False, False)),
     **dict.fromkeys(("ngettext", "ngettext_lazy"), (False, True)),
     **dict.fromkeys(("pgettext", "pgettext_lazy"), (True, False)),
     **dict.fromkeys(("npgettext", "npgettext_lazy"), (True, True)),
@@ -46,22 +47,34 @@ def messages_of_source() -> Catalog:
         for path in sorted((ROOT / folder).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
             if "/migrations/" not in place and not place.startswith(NOT_FOR_PEOPLE):
-                _add(catalog, place, path.read_text(encoding="utf-8"))
+                text = path.read_text(encoding="utf-8")
+                _add(catalog, place, text, _names(text))
+    in_templates = {**KEYWORDS, "_": KEYWORDS["gettext"]}
     for folder in TEMPLATES:
         for path in sorted((ROOT / folder).rglob("*.html")):
-            _add(catalog, path.relative_to(ROOT).as_posix(), _as_python(path.read_text(encoding="utf-8")))
+            place = path.relative_to(ROOT).as_posix()
+            _add(catalog, place, _as_python(path.read_text(encoding="utf-8")), in_templates)
     for sentence in _sentences_of_engine():
         catalog.add(sentence, locations=[("portal/dra/phrases.py", 0)], flags=["python-brace-format"])
     return catalog
 
 
-def _add(catalog: Catalog, place: str, python: str) -> None:
+def _names(python: str) -> dict[str, tuple[bool, bool]]:
+    """KEYWORDS under the names that a module imports them by (`gettext as _`)."""
+    names = dict(KEYWORDS)
+    for node in ast.walk(ast.parse(python)):
+        if isinstance(node, ast.ImportFrom) and node.module == "django.utils.translation":
+            names |= {a.asname: KEYWORDS[a.name] for a in node.names if a.asname and a.name in KEYWORDS}
+    return names
+
+
+def _add(catalog: Catalog, place: str, python: str, names: dict[str, tuple[bool, bool]]) -> None:
     # Babel's annotation asks for a mapping of specifications; it only looks at the names.
-    names: Any = list(KEYWORDS)
+    keywords: Any = list(names)
     for _line, function, found, _comments in extract_python(
-        io.BytesIO(python.encode()), names, (), {"encoding": "utf-8"}
+        io.BytesIO(python.encode()), keywords, (), {"encoding": "utf-8"}
     ):
-        with_context, with_plural = KEYWORDS[str(function)]
+        with_context, with_plural = names[str(function)]
         arguments = [found] if isinstance(found, str) else list(found or ())
         context = arguments.pop(0) if with_context and arguments else None
         wanted = arguments[: 2 if with_plural else 1]
@@ -114,6 +127,11 @@ def extract_all() -> None:
     for path, catalog in catalogues():
         catalog.update(source, no_fuzzy_matching=True, update_creation_date=False)
         catalog.obsolete.clear()
+        for message in catalog:
+            if message.id and message.fuzzy:
+                # Babel keeps the old text where a message got a plural: that is a guess, too.
+                message.flags.discard("fuzzy")
+                message.string = ("",) * catalog.num_plurals if message.pluralizable else ""
         catalog.msgid_bugs_address = catalog.last_translator = catalog.language_team = ""
         with path.open("wb") as file:
             write_po(file, catalog, width=110, sort_output=True, include_lineno=False, ignore_obsolete=True)

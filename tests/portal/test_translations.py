@@ -6,6 +6,7 @@ import pytest
 
 from portal import translations
 
+GETTEXT = "from django.utils.translation import gettext as _\n"
 PO = """msgid ""
 msgstr ""
 "Content-Type: text/plain; charset=utf-8\\n"
@@ -26,7 +27,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "app").mkdir()
     (tmp_path / "templates").mkdir()
     (tmp_path / "locale" / "zh_Hans" / "LC_MESSAGES").mkdir(parents=True)
-    (tmp_path / "app" / "a.py").write_text('_("Hello %(name)s")\n')
+    (tmp_path / "app" / "a.py").write_text(GETTEXT + '_("Hello %(name)s")\n')
     return tmp_path
 
 
@@ -86,8 +87,18 @@ def test_templates_are_read(house: Path, template: str, message: str | tuple[str
     assert message in [m.id for m in translations.messages_of_source()]
 
 
+def test_functions_are_known_by_whatever_name_they_are_imported(house: Path) -> None:
+    (house / "app" / "b.py").write_text(
+        "from django.utils.translation import gettext as say, gettext_lazy as later\n"
+        'say("now")\nlater("then")\nother("no")\n_("not ours")\n'
+    )
+
+    ids = [m.id for m in translations.messages_of_source() if m.id]
+    assert ids == ["Hello %(name)s", "now", "then"]
+
+
 def test_a_marked_text_that_is_not_plain_is_an_error(house: Path) -> None:
-    (house / "app" / "b.py").write_text("_(name)\n")
+    (house / "app" / "b.py").write_text(GETTEXT + "_(name)\n")
 
     with pytest.raises(ValueError, match=r"app/b\.py"):
         translations.messages_of_source()
@@ -95,12 +106,12 @@ def test_a_marked_text_that_is_not_plain_is_an_error(house: Path) -> None:
 
 def test_extracting_adds_new_messages_and_drops_old_ones(house: Path) -> None:
     path = catalogue(house, "你好 %(name)s")
-    (house / "app" / "a.py").write_text('_("Hello %(name)s")\n_("Bye")\n')
+    (house / "app" / "a.py").write_text(GETTEXT + '_("Hello %(name)s")\n_("Bye")\n')
     translations.extract_all()
     assert 'msgid "Bye"\nmsgstr ""' in path.read_text()
     assert "你好" in path.read_text()
 
-    (house / "app" / "a.py").write_text('_("Bye")\n')
+    (house / "app" / "a.py").write_text(GETTEXT + '_("Bye")\n')
     translations.extract_all()
 
     assert "你好" not in path.read_text()
