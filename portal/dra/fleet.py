@@ -119,7 +119,7 @@ class Fleet:
         """The expression with its memory of verdicts."""
         known = self._matchers.get(expression)
         if known is None:
-            known = self._matchers[expression] = Matcher(expression, self.features)
+            known = self._matchers[expression] = Matcher(expression, self.features, odd=self._pools.odd)
         return known
 
     def match(self, expression: str) -> Iterator[Match] | BadExpression:

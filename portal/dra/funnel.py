@@ -49,22 +49,39 @@ class Places:
         self._nodes = nodes
         self.closed = closed
         self._names = {node.metadata.name for node in nodes}
-        self._shared: dict[int, frozenset[str]] = {}
+        self._known: dict[int, frozenset[str]] = {}
+        self._open: dict[int, frozenset[str]] = {}
 
     def of(self, item: PoolDevice) -> frozenset[str]:
         """Names of the nodes that can use the device."""
-        if item.node_name is not None:
-            return frozenset({item.node_name}) & self._names
-        key = id(item.device if item.source.spec.per_device_node_selection else item.source)
-        known = self._shared.get(key)
+        key = _origin(item)
+        known = self._known.get(key)
         if known is None:
-            known = frozenset(node.metadata.name for node in self._nodes if item.reaches(node))
-            self._shared[key] = known
+            name = item.node_name
+            if name is not None:
+                known = frozenset({name}) & self._names
+            else:
+                known = frozenset(node.metadata.name for node in self._nodes if item.reaches(node))
+            self._known[key] = known
         return known
 
     def open(self, item: PoolDevice) -> frozenset[str]:
         """Those of them that take new Pods."""
-        return frozenset(name for name in self.of(item) if name not in self.closed)
+        key = _origin(item)
+        known = self._open.get(key)
+        if known is None:
+            known = self._open[key] = frozenset(name for name in self.of(item) if name not in self.closed)
+        return known
+
+    def count(self, items: Sequence[PoolDevice]) -> int:
+        """How many nodes can use at least one of the devices."""
+        one_each = {_origin(item): item for item in items}
+        return len(frozenset().union(*(self.of(item) for item in one_each.values())))
+
+
+def _origin(item: PoolDevice) -> int:
+    """What says where the device can be used: itself or its slice."""
+    return id(item.device) if item.source.spec.per_device_node_selection else id(item.source)
 
 
 def funnel(fleet: Fleet, claim: ResourceClaim, places: Places) -> Iterator[RequestFunnel]:
@@ -128,10 +145,8 @@ class _Funnel:
         )
 
     def _record(self, code: str, params: dict[str, Any]) -> None:
-        nodes: set[str] = set()
-        for item in self._left:
-            nodes |= self._places.of(item)
-        self._stages.append(Stage(reason=Reason(code, params), devices=len(self._left), nodes=len(nodes)))
+        nodes = self._places.count(self._left)
+        self._stages.append(Stage(reason=Reason(code, params), devices=len(self._left), nodes=nodes))
 
     def _narrow(
         self,

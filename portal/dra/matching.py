@@ -4,17 +4,22 @@ A hundred thousand devices are a few dozen kinds; an expression that reads only 
 dozen times, whatever the size of the fleet.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
 from portal.dra import cel
+from portal.dra import features as gates
 from portal.dra.features import Features
-from portal.dra.model import Device
-from portal.dra.quantity import Quantity
+from portal.dra.model import Device, DeviceAttribute, DeviceCapacity
+from portal.dra.semver import Semver, InvalidVersion
+from portal.dra.units import quantity
 
 _KEEP_EXPRESSIONS = 4096
+
+Value = TypeVar("Value")
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -45,43 +50,73 @@ def compiled(expression: str, features: Features) -> cel.Selector | BadExpressio
         return BadExpression(message=error.message, line=error.line, column=error.column)
 
 
-class Matcher:
-    """One expression over the devices of a fleet, with its memory of verdicts."""
+@lru_cache(maxsize=65536)
+def is_semver(text: str) -> bool:
+    """Whether the text is a semantic version 2.0.0."""
+    try:
+        Semver.parse(text)
+    except InvalidVersion:
+        return False
+    return True
 
-    def __init__(self, expression: str, features: Features) -> None:
+
+class Matcher:
+    """One expression over the devices of a fleet, with its memory of verdicts.
+
+    `odd` says that the fleet has devices with attributes that CEL cannot take (see `is_odd`): those fail every
+    expression, whatever it reads, so that has to be part of what tells devices apart.
+    """
+
+    def __init__(self, expression: str, features: Features, *, odd: bool = False) -> None:
         self.expression = expression
         self.bad: BadExpression | None = None
         self._verdicts: dict[Hashable, Verdict] = {}
-        self.key: Callable[[str, Device], Hashable] = _whole
+        self._reads = _Reads.unknown()
+        self._odd = odd
+        self._lists = features.enabled(gates.LIST_TYPE_ATTRIBUTES)
         selector = compiled(expression, features)
         if isinstance(selector, BadExpression):
             self.bad = selector
         else:
             self._selector = selector
-            self.key = _key_of(selector.reads)
+            self._reads = _Reads.of(selector.reads)
+
+    def key(self, driver: str, device: Device) -> Hashable:
+        """Devices with the same key get the same verdict."""
+        key = self._reads.key(driver, device)
+        return (key, is_odd(device, lists=self._lists)) if self._odd else key
 
     def verdict(self, driver: str, device: Device) -> Verdict:
         """Only to be asked when the expression is not `bad`."""
-        key = self.key(driver, device)
+        key = self._reads.key(driver, device) if not self._odd else self.key(driver, device)
         known = self._verdicts.get(key)
         if known is None:
             known = self._verdicts[key] = self._evaluate(driver, device)
         return known
 
     def _evaluate(self, driver: str, device: Device) -> Verdict:
+        attributes: Mapping[str, DeviceAttribute] = device.attributes
+        capacities: Mapping[str, DeviceCapacity] = device.capacity
+        if not self._odd:
+            attributes, capacities = self._reads.read_of(driver, device)
         try:
-            return _YES if self._selector.evaluate(view(driver, device)) else _NO
+            return _YES if self._selector.evaluate(view(driver, device, attributes, capacities)) else _NO
         except cel.CelEvaluationError as error:
             return Verdict(matches=False, error=error.message)
 
 
-def view(driver: str, device: Device) -> cel.DeviceView:
-    """The device as CEL sees it."""
-    attributes: dict[str, cel.AttributeValue] = {}
+def view(
+    driver: str,
+    device: Device,
+    attributes: Mapping[str, DeviceAttribute],
+    capacities: Mapping[str, DeviceCapacity],
+) -> cel.DeviceView:
+    """The device as CEL sees it, with these of its attributes and capacities."""
+    values: dict[str, cel.AttributeValue] = {}
     unusable = None
-    for name, attribute in device.attributes.items():
+    for name, attribute in attributes.items():
         try:
-            attributes[name] = cel.attribute_value(
+            values[name] = cel.attribute_value(
                 string=attribute.string_value,
                 int_=attribute.int_value,
                 bool_=attribute.bool_value,
@@ -95,49 +130,104 @@ def view(driver: str, device: Device) -> cel.DeviceView:
             unusable = f"attribute {name}: {error}"
     return cel.DeviceView(
         driver=driver,
-        attributes=attributes,
-        capacities={name: Quantity.parse(str(item.value)) for name, item in device.capacity.items()},
+        attributes=values,
+        capacities={name: quantity(item.value) for name, item in capacities.items()},
         allow_multiple_allocations=bool(device.allow_multiple_allocations),
         unusable=unusable,
     )
 
 
-def _whole(driver: str, device: Device) -> Hashable:
-    return (
-        driver,
-        frozenset(device.attributes.items()),
-        frozenset((name, capacity.value) for name, capacity in device.capacity.items()),
-        device.allow_multiple_allocations,
-    )
-
-
-def _key_of(reads: cel.Reads) -> Callable[[str, Device], Hashable]:
-    """What tells two devices apart for an expression with these reads; a bare name belongs to the driver's domain."""
-    if not isinstance(reads, frozenset):
-        return _whole
-    attributes: list[tuple[str, str, str]] = []
-    capacities: list[tuple[str, str, str]] = []
-    for read in reads:
-        if read in (("driver",), ("allowMultipleAllocations",)):
+def is_odd(device: Device, *, lists: bool) -> bool:
+    """Whether CEL cannot take an attribute of the device: no value, no version, or a list while these are off."""
+    for attribute in device.attributes.values():
+        if attribute.string_value is not None or attribute.int_value is not None:
             continue
-        if len(read) != 3 or read[0] not in ("attribute", "capacity"):
-            return _whole
-        target = attributes if read[0] == "attribute" else capacities
-        target.append((read[1], read[2], f"{read[1]}/{read[2]}"))
+        if attribute.version_value is not None:
+            if not is_semver(attribute.version_value):
+                return True
+        elif attribute.bool_value is None and not (lists and _good_list(attribute)):
+            return True
+    return False
 
-    def key(driver: str, device: Device) -> Hashable:
+
+def _good_list(attribute: DeviceAttribute) -> bool:
+    value = attribute.value
+    return isinstance(value, tuple) and all(is_semver(item) for item in attribute.version_values or ())
+
+
+class _Reads:
+    """The attributes and capacities that an expression reads, or all of them."""
+
+    def __init__(
+        self,
+        attributes: tuple[tuple[str, str, str], ...],
+        capacities: tuple[tuple[str, str, str], ...],
+        *,
+        known: bool,
+    ) -> None:
+        self._attributes = attributes
+        self._capacities = capacities
+        self._known = known
+
+    @classmethod
+    def unknown(cls) -> "_Reads":
+        return cls((), (), known=False)
+
+    @classmethod
+    def of(cls, reads: cel.Reads) -> "_Reads":
+        if not isinstance(reads, frozenset):
+            return cls.unknown()
+        found: dict[str, list[tuple[str, str, str]]] = {"attribute": [], "capacity": []}
+        for read in sorted(reads):
+            if read in (("driver",), ("allowMultipleAllocations",)):
+                continue
+            if len(read) != 3 or read[0] not in found:
+                return cls.unknown()
+            found[read[0]].append((read[1], read[2], f"{read[1]}/{read[2]}"))
+        return cls(tuple(found["attribute"]), tuple(found["capacity"]), known=True)
+
+    def key(self, driver: str, device: Device) -> Hashable:
+        """What tells two devices apart; a bare name belongs to the driver's domain."""
+        if not self._known:
+            return (
+                driver,
+                frozenset(device.attributes.items()),
+                frozenset((name, capacity.value) for name, capacity in device.capacity.items()),
+                device.allow_multiple_allocations,
+            )
         values: list[Hashable] = [driver, device.allow_multiple_allocations]
-        known = device.attributes
-        for domain, name, full in attributes:
-            value = known.get(full)
+        attributes = device.attributes
+        for domain, name, full in self._attributes:
+            value = attributes.get(full)
             if value is None and domain == driver:
-                value = known.get(name)
+                value = attributes.get(name)
             values.append(value)
-        for domain, name, full in capacities:
+        for domain, name, full in self._capacities:
             capacity = device.capacity.get(full)
             if capacity is None and domain == driver:
                 capacity = device.capacity.get(name)
             values.append(None if capacity is None else capacity.value)
         return tuple(values)
 
-    return key
+    def read_of(
+        self, driver: str, device: Device
+    ) -> tuple[Mapping[str, DeviceAttribute], Mapping[str, DeviceCapacity]]:
+        """Those attributes and capacities of the device that the expression can see."""
+        if not self._known:
+            return device.attributes, device.capacity
+        return (
+            _only(driver, device.attributes, self._attributes),
+            _only(driver, device.capacity, self._capacities),
+        )
+
+
+def _only(
+    driver: str, values: Mapping[str, Value], wanted: tuple[tuple[str, str, str], ...]
+) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for domain, name, full in wanted:
+        if full in values:
+            found[full] = values[full]
+        elif domain == driver and name in values:
+            found[name] = values[name]
+    return found

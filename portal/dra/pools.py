@@ -15,21 +15,19 @@ from portal.dra import nodeselector
 from portal.dra.errors import ClaimError
 from portal.dra.features import Features
 from portal.dra.holdings import DeviceId
+from portal.dra.matching import is_odd
 from portal.dra.model import CounterSet, Device, DeviceTaint, Node, NodeSelector, ResourceSlice
 from portal.dra.outcomes import Reason
 from portal.dra.taints import TaintRules
 
 
-class PoolDevice:
+class PoolDevice(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One device of a pool, with the slice that published it and all its taints."""
 
-    __slots__ = ("device", "id", "source", "taints")
-
-    def __init__(self, device: Device, source: ResourceSlice, taints: tuple[DeviceTaint, ...]) -> None:
-        self.id: DeviceId = (source.spec.driver, source.spec.pool.name, device.name)
-        self.device = device
-        self.source = source
-        self.taints = taints
+    id: DeviceId
+    device: Device
+    source: ResourceSlice
+    taints: tuple[DeviceTaint, ...]
 
     @property
     def node_name(self) -> str | None:
@@ -132,6 +130,14 @@ class Pools:
         self.all = tuple(_ordered(_newest(slices, features)))
         self._local: dict[str, list[Pool]] = defaultdict(list)
         self._shared: list[Pool] = []
+        lists = features.enabled(gates.LIST_TYPE_ATTRIBUTES)
+        self.odd = any(
+            is_odd(device, lists=lists)
+            for pool in self.all
+            for item in pool.slices
+            for device in item.spec.devices
+        )
+        """Whether some device has an attribute that CEL cannot take."""
         for pool in self.all:
             if (name := pool.local_to) is not None:
                 self._local[name].append(pool)
@@ -173,12 +179,14 @@ class Pools:
 
     def _settle(self, item: ResourceSlice) -> Iterator[PoolDevice]:
         spec = item.spec
+        driver, pool = spec.driver, spec.pool.name
         tainting = self._features.enabled(gates.DEVICE_TAINTS)
+        ruled = tainting and bool(self._rules)
         for device in spec.devices:
             taints = device.taints if tainting else ()
-            if tainting and self._rules:
-                taints += self._rules.for_device(spec.driver, spec.pool.name, device.name)
-            yield PoolDevice(device, item, taints)
+            if ruled:
+                taints += self._rules.for_device(driver, pool, device.name)
+            yield PoolDevice((driver, pool, device.name), device, item, taints)
 
 
 def _ordered(pools: Iterable[Pool]) -> list[Pool]:
