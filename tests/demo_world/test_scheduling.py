@@ -254,6 +254,12 @@ def test_a_crash_after_any_write_leaves_something_to_go_on_from(kind: str, write
             (claim,) = claims
             assert town.devices(claim["metadata"]["name"]) == [(node, "gpu-0")]
             assert len(claim["status"]["reservedFor"]) == 1
+            if kind == "extended":
+                told = town.get_pod("user")["status"]["extendedResourceClaimStatus"]
+                assert told["resourceClaimName"] == claim["metadata"]["name"]
+                assert [entry["requestName"] for entry in told["requestMappings"]] == [
+                    "container-0-request-0"
+                ]
             store.delete("pods", "user", namespace=SPACE)
             await town.until(
                 lambda: not any(c.get("status") for c in store.list("resourceclaims", namespace=SPACE)),

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from portal.demo.store import Store
-from portal.dra.features import Features
+from portal.dra.features import DEVICE_TAINT_RULES, Features
 
 from .claims import ClaimsOfPods, Reservations
 from .eviction import DeviceTaintEviction
@@ -20,9 +20,9 @@ from .world import World
 async def run(store: Store, *, features: Features | None = None, kubelet: bool = True) -> None:
     """Run all controllers until cancelled. All state is in the store, so that they may stop at any moment.
 
-    ``features`` are the gates that are on (default: those of the store). Without ``kubelet`` the
-    cluster is a bare control plane: Pods are placed but never start, and nodes are as ready as somebody says
-    they are.
+    ``features`` are the gates that are on (default: those of the store, and taint rules, which it serves).
+    Without ``kubelet`` the cluster is a bare control plane: Pods are placed but never start, and nodes are
+    as ready as somebody says they are.
     """
     world = World(store)
     # Indexes fill as they subscribe: the world is read first, so that nothing is judged half seen.
@@ -31,7 +31,7 @@ async def run(store: Store, *, features: Features | None = None, kubelet: bool =
     controllers: list[Controller[Any]] = [
         ClaimsOfPods(world),
         Reservations(world),
-        Scheduler(world, features or store.features),
+        Scheduler(world, features or store.features.with_gates(DEVICE_TAINT_RULES)),
         Jobs(world),
         GarbageCollector(world),
         DeviceTaintEviction(world),

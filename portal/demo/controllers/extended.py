@@ -1,7 +1,7 @@
 """Extended resources that DRA serves (KEP 5004): a Pod asks for ``nvidia.com/gpu: 1`` and gets a claim made
 for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from portal.demo.store import Object
@@ -44,7 +44,7 @@ def _outranks(one: DeviceClass, other: DeviceClass) -> bool:
     return mine > theirs or (mine == theirs and one.metadata.name < other.metadata.name)
 
 
-def wishes(pod: Pod, served: Mapping[str, str]) -> list[Wish]:
+def wishes_of(pod: Pod, served: Mapping[str, str]) -> list[Wish]:
     """All extended resources of a Pod that a class could serve, container by container."""
     found = []
     for index, container in enumerate((*pod.spec.init_containers, *pod.spec.containers)):
@@ -67,12 +67,12 @@ def _extended(container: Container) -> dict[str, int]:
     return {name: nanos(str(value)) for name, value in amounts.items() if is_extended(name)}
 
 
-def left_to_dra(asked: list[Wish], node: Node) -> list[Wish]:
+def left_to_dra(asked: Sequence[Wish], node: Node) -> list[Wish]:
     """What the node's own device plugins do not serve: the rest is for devices."""
     return [wish for wish in asked if not nanos(str(node.status.allocatable.get(wish.resource, "0")))]
 
 
-def claim_for(raw_pod: Object, asked: list[Wish]) -> Object:
+def claim_for(raw_pod: Object, asked: Sequence[Wish]) -> Object:
     """The claim that the scheduler makes for a Pod, ready to be created."""
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -101,7 +101,7 @@ def claim_for(raw_pod: Object, asked: list[Wish]) -> Object:
     }
 
 
-def claim_status(claim_name: str, asked: list[Wish]) -> Object:
+def claim_status(claim_name: str, asked: Sequence[Wish]) -> Object:
     """The Pod's ``status.extendedResourceClaimStatus``."""
     return {
         "resourceClaimName": claim_name,
