@@ -11,7 +11,6 @@ MATCHING = [
     'device.driver == "dra.example.com"',
     f'{ATTRIBUTES}.model == "A100"',
     f'{ATTRIBUTES}["model"] == "A100"',
-    'device["driver"] == "dra.example.com" || true',
     f"{ATTRIBUTES}.index == 3",
     f"{ATTRIBUTES}.index == 3.0",
     f"{ATTRIBUTES}.index < 4u",
@@ -117,6 +116,10 @@ def test_errors_of_evaluation(expression: str, message: str) -> None:
         (
             'device.capacity["a"].b > quantity("1")',
             "found no matching overload for '_>_' applied to '(kubernetes.Quantity, kubernetes.Quantity)'",
+        ),
+        (
+            'device["driver"] == ""',
+            "found no matching overload for '_[_]' applied to '(kubernetes.DRADevice, string)'",
         ),
         ("device.driver.model", "type 'string' does not support field selection"),
         ("device.driver == 1", "found no matching overload for '_==_' applied to '(string, int)'"),

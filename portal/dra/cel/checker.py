@@ -80,7 +80,7 @@ class _Checker:
     def show(self, type_: Type) -> str:
         return str(self.known.apply(type_, open_to_dyn=True))
 
-    # --- names ------------------------------------------------------------------------------------------------
+    # --- names ----------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Type | None:
         for scope in reversed(self.scopes):
@@ -124,7 +124,7 @@ class _Checker:
             raise self.source.error(f"type '{self.show(target)}' does not support field selection", node.at)
         return types.optional_of(result) if was_optional or node.optional else result
 
-    # --- calls ------------------------------------------------------------------------------------------------
+    # --- calls ----------------------------------------------------------------------------------------------
 
     def call(self, node: ast.Call) -> Type:
         function = node.function
@@ -179,7 +179,7 @@ class _Checker:
             raise self.no_overload(node, given)
         return result
 
-    # --- literals ---------------------------------------------------------------------------------------------
+    # --- literals -------------------------------------------------------------------------------------------
 
     def join(self, previous: Type | None, current: Type, node: ast.Node) -> Type:
         """The common type of a literal's elements: Kubernetes wants them alike."""
@@ -218,7 +218,7 @@ class _Checker:
             return types.map_of(self.new_parameter(), self.new_parameter())
         return types.map_of(key, value)
 
-    # --- macros -----------------------------------------------------------------------------------------------
+    # --- macros ---------------------------------------------------------------------------------------------
 
     def variables(self, node: ast.Comprehension) -> dict[str, Type]:
         """The loop variables with the types that the range gives them."""

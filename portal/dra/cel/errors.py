@@ -21,7 +21,7 @@ class CelEvaluationError(Exception):
         super().__init__(message)
 
 
-class CostExceeded(Exception):  # noqa: N818 (an event of its own: no operator absorbs it as it absorbs errors)
+class CostExceeded(Exception):
     """The evaluation costs more than the limit; becomes a CelEvaluationError where it leaves the evaluator."""
 
     MESSAGE = "operation cancelled: actual cost limit exceeded"

@@ -61,7 +61,7 @@ class _Estimator:
         self.sizes: dict[int, Span] = {}
         self.scopes: list[dict[str, tuple[_Path, Span | None]]] = []
 
-    # --- costs ------------------------------------------------------------------------------------------------
+    # --- costs ----------------------------------------------------------------------------------------------
 
     def cost(self, node: ast.Node) -> Span:
         match node:
@@ -139,7 +139,7 @@ class _Estimator:
             own = found if own is None else own.union(found)
         return arguments.plus(own if own is not None else ONE)
 
-    def function(self, node: ast.Call, overload: Overload) -> Span:  # noqa: C901 (one branch per way of counting)
+    def function(self, node: ast.Call, overload: Overload) -> Span:
         operands = node.operands
         name = overload.function
         size = [self.size(operand) for operand in operands]
@@ -266,7 +266,7 @@ class _Estimator:
         self.sizes[id(node)] = result
         return result.scaled(TRAVERSAL)
 
-    # --- macros -----------------------------------------------------------------------------------------------
+    # --- macros ---------------------------------------------------------------------------------------------
 
     def comprehension(self, node: ast.Comprehension) -> Span:
         cost = self.cost(node.range)
@@ -307,7 +307,7 @@ class _Estimator:
         value = target.plus(ONE).plus(Span(10, 10)).plus(body).plus(FREE if node.flat else ONE)
         return has_value.plus(value.union(ONE))
 
-    # --- sizes ------------------------------------------------------------------------------------------------
+    # --- sizes ----------------------------------------------------------------------------------------------
 
     def size(self, node: ast.Node) -> Span:
         known = self.sizes.get(id(node))

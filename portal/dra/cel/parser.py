@@ -56,7 +56,7 @@ class _Parser:
         self.position = 0
         self.depth: collections.Counter[str] = collections.Counter()
 
-    # --- tokens -----------------------------------------------------------------------------------------------
+    # --- tokens ---------------------------------------------------------------------------------------------
 
     @property
     def current(self) -> Token:
@@ -87,7 +87,7 @@ class _Parser:
         if self.depth[rule] > MAX_DEPTH:
             raise self.source.error(f"expression recursion limit exceeded: {MAX_DEPTH}", at)
 
-    # --- operators --------------------------------------------------------------------------------------------
+    # --- operators ------------------------------------------------------------------------------------------
 
     def whole(self) -> ast.Node:
         if self.current.kind == "end":
@@ -162,7 +162,7 @@ class _Parser:
             node = self.member()
         return ast.Call(token.at, "-_", None, [node]) if count % 2 else node
 
-    # --- members ----------------------------------------------------------------------------------------------
+    # --- members --------------------------------------------------------------------------------------------
 
     def member(self, *, negative: bool = False) -> ast.Node:
         self.enter("member", self.current.at)
@@ -201,13 +201,11 @@ class _Parser:
         return ast.Select(dot.at, node, name.text, optional=optional)
 
     def message(self, node: ast.Node) -> ast.Node:
-        name = qualified_name(node)
-        del name
-        raise self.source.error(
-            "undeclared reference: the environment of selectors has no message types", node.at
-        )
+        """Selectors know no message types: building one is an error, whatever its fields."""
+        name = qualified_name(node) or "this"
+        raise self.source.error(f"undeclared reference to '{name}' (in container '')", self.current.at)
 
-    def primary(self, *, negative: bool) -> ast.Node:  # noqa: C901 (one branch per kind of token)
+    def primary(self, *, negative: bool) -> ast.Node:
         token = self.current
         match token.kind:
             case "number":
@@ -268,7 +266,7 @@ class _Parser:
         node = ast.Ident(token.at, name)
         return self.message(node) if self.current.kind == "{" else node
 
-    # --- aggregates -------------------------------------------------------------------------------------------
+    # --- aggregates -----------------------------------------------------------------------------------------
 
     def arguments(self, closing: str) -> list[ast.Node]:
         args: list[ast.Node] = []
@@ -312,7 +310,7 @@ class _Parser:
             entries.append((key, self.expression(), optional))
         return ast.MapLiteral(opening.at, entries)
 
-    # --- macros -----------------------------------------------------------------------------------------------
+    # --- macros ---------------------------------------------------------------------------------------------
 
     def has(self, argument: ast.Node) -> ast.Node:
         if isinstance(argument, ast.Select) and not argument.optional and not argument.test:

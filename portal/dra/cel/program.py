@@ -119,7 +119,7 @@ class _Builder:
 
         return charged
 
-    # --- names ------------------------------------------------------------------------------------------------
+    # --- names ----------------------------------------------------------------------------------------------
 
     def slot_of(self, name: str) -> tuple[int, bool] | None:
         for scope in reversed(self.scopes):
@@ -155,7 +155,7 @@ class _Builder:
 
         return read
 
-    # --- selection --------------------------------------------------------------------------------------------
+    # --- selection ------------------------------------------------------------------------------------------
 
     def select(self, node: ast.Select) -> Run:
         if node.path is not None:
@@ -212,7 +212,7 @@ class _Builder:
             return self.charge(lambda frame: map_index(get_container(frame), get_key(frame)), 1)
         return self.charge(lambda frame: _index_any(get_container(frame), get_key(frame)), 1)
 
-    # --- calls ------------------------------------------------------------------------------------------------
+    # --- calls ----------------------------------------------------------------------------------------------
 
     def call(self, node: ast.Call) -> Run:
         match node.function:
@@ -305,7 +305,7 @@ class _Builder:
 
         return run
 
-    # --- literals ---------------------------------------------------------------------------------------------
+    # --- literals -------------------------------------------------------------------------------------------
 
     def list_literal(self, node: ast.ListLiteral) -> Run:
         items = [self.build(item) for item in node.items]
@@ -347,7 +347,7 @@ class _Builder:
                 raise self.source.error(f"program instantiation failed: {error.message}", node.at) from error
         return self.charge(run, 30)
 
-    # --- macros -----------------------------------------------------------------------------------------------
+    # --- macros ---------------------------------------------------------------------------------------------
 
     def comprehension(self, node: ast.Comprehension) -> Run:
         get_range = self.build(node.range)
@@ -390,7 +390,7 @@ class _Builder:
         return self.charge(run, 3)
 
 
-# --- the functions that nodes become ----------------------------------------------------------------------------
+# --- the functions that nodes become ------------------------------------------------------------------------
 
 
 def _type_value(type_: Type) -> TypeValue:

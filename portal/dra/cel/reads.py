@@ -16,7 +16,7 @@ _Symbol = tuple[str, ...]
 _DEVICE: Final[_Symbol] = ("device",)
 
 
-class _Unknown(Exception):  # noqa: N818 (leaves the analysis)
+class _Unknown(Exception):
     """The expression uses the device in a way that the text alone does not resolve."""
 
 
@@ -119,7 +119,7 @@ def _field(
     return None
 
 
-# --- keys ---------------------------------------------------------------------------------------------------------
+# --- keys ---------------------------------------------------------------------------------------------------
 
 _Getter = Callable[[DeviceView], Hashable]
 

@@ -63,6 +63,7 @@ class Selector:
         if self._counted is not None or device.oversized or self._deep:
             return self._evaluate_counted(device)[0]
         frame = [device, 0, *(None,) * (self._slots - 2)]
+        reset_work()
         try:
             result = self._run(frame)
         except (
@@ -141,8 +142,24 @@ def _no_bool(result: object) -> CelEvaluationError:
 
 _LOOPING: Final = (ast.Comprehension, ast.Bind, ast.OptionalMap)
 _GROWING: Final = frozenset(
-    "replace join format split findAll lists.range flatten slice sort reverse distinct @sortByAssociatedKeys "
-    "strings.quote sets.contains sets.equivalent sets.intersects".split()
+    [
+        "replace",
+        "join",
+        "format",
+        "split",
+        "findAll",
+        "lists.range",
+        "flatten",
+        "slice",
+        "sort",
+        "reverse",
+        "distinct",
+        "@sortByAssociatedKeys",
+        "strings.quote",
+        "sets.contains",
+        "sets.equivalent",
+        "sets.intersects",
+    ]
 )
 
 
@@ -167,7 +184,7 @@ def _can_take_long(node: ast.Node) -> bool:
     return False
 
 
-# --- depth --------------------------------------------------------------------------------------------------------
+# --- depth --------------------------------------------------------------------------------------------------
 
 _DEEP_STACK: Final = 20_000
 _stack_lock: Final = threading.Lock()
@@ -188,6 +205,7 @@ def _deeply(call: Callable[[], Result]) -> Result:
 
 
 def _compile(expression: str, features: Container[str], *, deep: bool) -> Selector:
+    reset_work()
     source = Source(expression)
     tree = parse(source)
     environment = Environment.of(features)

@@ -13,7 +13,25 @@ MAX_LENGTH: Final = 10 * 1024
 """Longest expression, in bytes of UTF-8, that the DRA API accepts (CELSelectorExpressionMaxLength)."""
 
 RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 
 _TOKEN: Final = re.compile(

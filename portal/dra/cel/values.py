@@ -207,7 +207,7 @@ def is_zero(value: Any) -> bool:
     return kind in ("bool", "int", "uint", "double", "string", "bytes", "null") and not value
 
 
-# --- maps of all sorts ------------------------------------------------------------------------------------------
+# --- maps of all sorts --------------------------------------------------------------------------------------
 
 _DEVICE_FIELDS: Final = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 _MISSING: Final = object()
@@ -263,7 +263,7 @@ def map_size(value: Any) -> int:
     return len(_DEVICE_FIELDS) if type(value) is DeviceView else len(value)
 
 
-# --- work that costs do not show --------------------------------------------------------------------------------
+# --- work that costs do not show ----------------------------------------------------------------------------
 
 _WORK: Final = threading.local()
 _MAX_WORK: Final = 1_000_000
@@ -281,7 +281,7 @@ def spend(steps: int) -> None:
         raise CostExceeded
 
 
-# --- equality and order -----------------------------------------------------------------------------------------
+# --- equality and order -------------------------------------------------------------------------------------
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -350,6 +350,7 @@ def surely_equal(left: Any, right: Any) -> bool:
 
 def contains(items: Any, value: Any) -> bool:
     """Whether a list has an element equal to the value."""
+    spend(len(items))
     return any(surely_equal(value, item) for item in items)
 
 

@@ -16,6 +16,7 @@ from portal.dra.cel.values import (
     compare,
     contains,
     kind_of,
+    spend,
     surely_equal,
 )
 
@@ -29,7 +30,7 @@ def _in_order(left: Any, right: Any) -> int:
     return compare(left, right) or 0
 
 
-# --- Kubernetes -------------------------------------------------------------------------------------------------
+# --- Kubernetes ---------------------------------------------------------------------------------------------
 
 
 def _is_sorted(items: Sequence[Any]) -> bool:
@@ -89,7 +90,7 @@ for _kind in _ORDERED:
 declare("list<A>::indexOf(A) -> int", _index_of, list_traversal)
 declare("list<A>::lastIndexOf(A) -> int", _last_index_of, list_traversal)
 
-# --- CEL's lists extension --------------------------------------------------------------------------------------
+# --- CEL's lists extension ----------------------------------------------------------------------------------
 
 
 def _slice(items: Sequence[Any], start: int, end: int) -> list[Any]:
@@ -173,11 +174,19 @@ for _kind in _ORDERED:
     )
     declare(f"list<A>::@sortByAssociatedKeys(list<{_kind}>) -> list<A>", _sort_by, _squared)
 
-# --- sets -------------------------------------------------------------------------------------------------------
+# --- sets ---------------------------------------------------------------------------------------------------
 
 
 def _set_contains(items: Sequence[Any], others: Sequence[Any]) -> bool:
-    return all(any(surely_equal(item, other) for item in items) for other in others)
+    for other in others:
+        spend(len(items))
+        if not any(surely_equal(item, other) for item in items):
+            return False
+    return True
+
+
+def _set_intersects(items: Sequence[Any], others: Sequence[Any]) -> bool:
+    return any(contains(others, item) for item in items)
 
 
 declare("sets.contains(list<A>, list<A>) -> bool", _set_contains, product_of_sizes)
@@ -188,6 +197,6 @@ declare(
 )
 declare(
     "sets.intersects(list<A>, list<A>) -> bool",
-    lambda a, b: any(surely_equal(item, other) for item in a for other in b),
+    _set_intersects,
     product_of_sizes,
 )

@@ -40,7 +40,7 @@ def _double(value: float) -> str:
     return double_text(value)
 
 
-def _text(value: Any, *, nested: bool = False) -> str:  # noqa: C901 (one line per kind of value)
+def _text(value: Any, *, nested: bool = False) -> str:
     """What %s makes of a value."""
     match kind_of(value):
         case "string":

@@ -18,7 +18,7 @@ class InvalidText(ValueError):
     """Text that is no URL, address or prefix."""
 
 
-# --- URLs -------------------------------------------------------------------------------------------------------
+# --- URLs ---------------------------------------------------------------------------------------------------
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL | re.ASCII)
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})", re.ASCII)
@@ -153,7 +153,7 @@ declare("URL::getPort() -> string", lambda url: url.port)
 declare("URL::getEscapedPath() -> string", lambda url: url.escaped_path)
 declare("URL::getQuery() -> map<string, list<string>>", Url.arguments)
 
-# --- addresses --------------------------------------------------------------------------------------------------
+# --- addresses ----------------------------------------------------------------------------------------------
 
 _BITS: Final = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 

@@ -116,7 +116,7 @@ def declare(signature: str, run: Implementation, cost: Cost | None = None) -> No
     FUNCTIONS.setdefault(match["name"], []).append(overload)
 
 
-# --- what things cost -------------------------------------------------------------------------------------------
+# --- what things cost ---------------------------------------------------------------------------------------
 
 
 def traversal(factor: float = 1.0, argument: int = 0) -> Cost:

@@ -40,7 +40,7 @@ from portal.dra.cel.values import (
     type_name,
 )
 
-# --- arithmetic -------------------------------------------------------------------------------------------------
+# --- arithmetic ---------------------------------------------------------------------------------------------
 
 
 def _divide(left: int, right: int) -> int:
@@ -125,7 +125,7 @@ def _concatenate(left: Any, right: Any) -> list[Any]:
     return [*left, *right]
 
 
-# --- comparison -------------------------------------------------------------------------------------------------
+# --- comparison ---------------------------------------------------------------------------------------------
 
 declare("_==_(A, A) -> bool", equal, shorter_traversal)
 declare("_!=_(A, A) -> bool", lambda a, b: not equal(a, b), shorter_traversal)
@@ -148,7 +148,7 @@ for _name, _run in _COMPARISONS.items():
 declare("@in(A, list<A>) -> bool", lambda a, b: contains(b, a), lambda args, _: size_of(args[1]))
 declare("@in(A, map<A, B>) -> bool", lambda a, b: map_contains(b, a))
 
-# --- logic: short-circuit, so that the evaluator has its own code for them --------------------------------------
+# --- logic: short-circuit, so that the evaluator has its own code for them ----------------------------------
 
 
 def _never(*_args: Any) -> Any:
@@ -159,7 +159,7 @@ declare("_&&_(bool, bool) -> bool", _never)
 declare("_||_(bool, bool) -> bool", _never)
 declare("_?_:_(bool, A, A) -> A", _never)
 
-# --- access -----------------------------------------------------------------------------------------------------
+# --- access -------------------------------------------------------------------------------------------------
 
 
 def list_index(items: Any, index: Any) -> Any:
@@ -180,7 +180,9 @@ def key_text(key: Any) -> str:
     """A key as error messages show it."""
     if isinstance(key, bool):
         return "true" if key else "false"
-    return double_text(key) if isinstance(key, float) else str(key)
+    if isinstance(key, float):
+        return double_text(key)
+    return str(key) if isinstance(key, str | int) else type_name(key)
 
 
 def map_index(value: Any, key: Any) -> Any:
@@ -193,7 +195,7 @@ def map_index(value: Any, key: Any) -> Any:
 declare("_[_](list<A>, int) -> A", list_index)
 declare("_[_](map<A, B>, A) -> B", map_index)
 
-# --- size and strings -------------------------------------------------------------------------------------------
+# --- size and strings ---------------------------------------------------------------------------------------
 
 for _kind in ("string", "bytes", "list<A>"):
     declare(f"size({_kind}) -> int", len)
@@ -242,7 +244,7 @@ declare("string::endsWith(string) -> bool", lambda a, b: a.endswith(b), traversa
 declare("string::matches(string) -> bool", matches, regex_cost)
 declare("matches(string, string) -> bool", matches, regex_cost)
 
-# --- conversions ------------------------------------------------------------------------------------------------
+# --- conversions --------------------------------------------------------------------------------------------
 
 _INT_TEXT: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UINT_TEXT: Final = re.compile(r"[0-9]+", re.ASCII)
@@ -340,5 +342,7 @@ declare("uint(int) -> uint", checked_uint)
 declare("uint(double) -> uint", _uint_from_double)
 declare("uint(string) -> uint", _uint_from_text)
 
-CONVERSIONS: Final = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
+CONVERSIONS: Final = frozenset(
+    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
+)
 """Functions whose call on a constant is computed when compiled: an error in it is a compile error."""
