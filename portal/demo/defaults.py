@@ -163,6 +163,12 @@ def _pods(obj: Object, _now: str) -> None:
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
     obj.setdefault("status", {}).setdefault("phase", "Pending")
+    tolerations = spec.setdefault("tolerations", [])
+    for key in (_NOT_READY, _UNREACHABLE):
+        if not any(_tolerates(item, key) for item in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            )
 
 
 def _new_pod(obj: Object) -> None:
@@ -171,12 +177,6 @@ def _new_pod(obj: Object) -> None:
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     spec.setdefault("priority", 0)
-    tolerations = spec.setdefault("tolerations", [])
-    for key in (_NOT_READY, _UNREACHABLE):
-        if not any(_tolerates(item, key) for item in tolerations):
-            tolerations.append(
-                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-            )
     obj["status"]["qosClass"] = quality_of_service(spec)
 
 

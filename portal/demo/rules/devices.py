@@ -18,6 +18,7 @@ _MOST_TOLERATIONS = 16
 _MOST_CONSUMERS = 256
 _LONGEST_EXPRESSION = 10 * 1024
 _LONGEST_PARAMETERS = 10 * 1024
+_TOO_COSTLY = "too complex, exceeds cost limit"
 _ALLOCATION_MODES = ("All", "ExactCount")
 _ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
 _UNKNOWN_REQUEST = (
@@ -42,9 +43,7 @@ def check_class(report: Report, obj: Object, features: Features) -> None:
     """A DeviceClass's spec."""
     spec = obj.get("spec", {})
     _check_selectors(report, "spec.selectors", spec.get("selectors", []), features)
-    configs = spec.get("config", [])
-    _check_count(report, "spec.config", configs, _MOST_CONFIGS)
-    for index, config in enumerate(configs):
+    for index, config in enumerate(_within(report, "spec.config", spec.get("config", []), _MOST_CONFIGS)):
         _check_opaque(report, f"spec.config[{index}]", config)
     if "extendedResourceName" in spec:
         _check_extended_resource(report, "spec.extendedResourceName", spec["extendedResourceName"])
@@ -53,18 +52,15 @@ def check_class(report: Report, obj: Object, features: Features) -> None:
 def check_claim_spec(report: Report, spec: Object, path: str, features: Features) -> None:
     """What a claim asks for, wherever it stands."""
     devices, path = spec.get("devices", {}), f"{path}.devices"
-    requests = devices.get("requests", [])
-    _check_count(report, f"{path}.requests", requests, _MOST_REQUESTS)
-    _check_distinct(report, f"{path}.requests", requests)
+    known = _request_names(devices.get("requests", []))
+    requests = _within(report, f"{path}.requests", devices.get("requests", []), _MOST_REQUESTS)
     for index, request in enumerate(requests):
         _check_request(report, f"{path}.requests[{index}]", request, features)
-    known = _request_names(requests)
-    constraints = devices.get("constraints", [])
-    _check_count(report, f"{path}.constraints", constraints, _MOST_CONSTRAINTS)
+    _check_distinct(report, f"{path}.requests", requests)
+    constraints = _within(report, f"{path}.constraints", devices.get("constraints", []), _MOST_CONSTRAINTS)
     for index, constraint in enumerate(constraints):
         _check_constraint(report, f"{path}.constraints[{index}]", constraint, known)
-    configs = devices.get("config", [])
-    _check_count(report, f"{path}.config", configs, _MOST_CONFIGS)
+    configs = _within(report, f"{path}.config", devices.get("config", []), _MOST_CONFIGS)
     for index, config in enumerate(configs):
         where = f"{path}.config[{index}]"
         _check_references(report, f"{where}.requests", config.get("requests", []), known)
@@ -80,15 +76,14 @@ def check_claim_status(report: Report, obj: Object, old: Object) -> None:
     """The status of a claim as drivers and the scheduler may write it."""
     status, before = obj.get("status", {}), old.get("status", {})
     allocation, reserved = status.get("allocation"), status.get("reservedFor", [])
-    _check_count(report, "status.reservedFor", reserved, _MOST_CONSUMERS)
     seen: set[str] = set()
-    for index, consumer in enumerate(reserved):
+    for index, consumer in enumerate(_within(report, "status.reservedFor", reserved, _MOST_CONSUMERS)):
         path = f"status.reservedFor[{index}]"
         for field in ("resource", "name", "uid"):
             if not consumer.get(field):
                 report.required(f"{path}.{field}")
         if consumer.get("uid") in seen:
-            report.duplicate(f"{path}.uid", consumer["uid"])
+            report.duplicate(path, consumer["uid"])
         seen.add(consumer.get("uid", ""))
     deleting = "deletionTimestamp" in old["metadata"]
     if reserved and allocation is None:
@@ -100,17 +95,16 @@ def check_claim_status(report: Report, obj: Object, old: Object) -> None:
                 "status.reservedFor",
                 "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set",
             )
-    if allocation is not None:
+    if allocation is not None and before.get("allocation") is not None:
+        report.immutable("status.allocation", allocation, before["allocation"])
+    elif allocation is not None:
         _check_allocation(report, allocation, obj)
-        if before.get("allocation") is not None:
-            report.immutable("status.allocation", allocation, before["allocation"])
     _check_device_statuses(report, status, allocation or {})
 
 
 def _check_allocation(report: Report, allocation: Object, claim: Object) -> None:
     path = "status.allocation.devices.results"
-    results = allocation.get("devices", {}).get("results", [])
-    _check_count(report, path, results, _MOST_RESULTS)
+    results = _within(report, path, allocation.get("devices", {}).get("results", []), _MOST_RESULTS)
     known = _request_names(claim.get("spec", {}).get("devices", {}).get("requests", []))
     for index, result in enumerate(results):
         where = f"{path}[{index}]"
@@ -118,10 +112,7 @@ def _check_allocation(report: Report, allocation: Object, claim: Object) -> None
             report.invalid(f"{where}.request", result.get("request", ""), _UNKNOWN_REQUEST)
         names.check_driver(report, f"{where}.driver", result.get("driver", ""))
         names.check_pool(report, f"{where}.pool", result.get("pool", ""))
-        if result.get("device"):
-            names.check_label(report, f"{where}.device", result["device"])
-        else:
-            report.required(f"{where}.device")
+        names.check_label(report, f"{where}.device", result.get("device", ""))
 
 
 def _check_device_statuses(report: Report, status: Object, allocation: Object) -> None:
@@ -149,11 +140,11 @@ def _check_request(report: Report, path: str, request: Object, features: Feature
         _check_wanted(report, f"{path}.exactly", exactly, features)
     else:
         where = f"{path}.firstAvailable"
-        _check_count(report, where, alternatives, _MOST_ALTERNATIVES)
-        _check_distinct(report, where, alternatives)
+        alternatives = _within(report, where, alternatives, _MOST_ALTERNATIVES)
         for index, alternative in enumerate(alternatives):
             names.check_label(report, f"{where}[{index}].name", alternative.get("name", ""))
             _check_wanted(report, f"{where}[{index}]", alternative, features)
+        _check_distinct(report, where, alternatives)
 
 
 def _check_wanted(report: Report, path: str, wanted: Object, features: Features) -> None:
@@ -166,8 +157,7 @@ def _check_wanted(report: Report, path: str, wanted: Object, features: Features)
         report.invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
     elif mode not in _ALLOCATION_MODES:
         report.not_supported(f"{path}.allocationMode", mode, _ALLOCATION_MODES)
-    tolerations = wanted.get("tolerations", [])
-    _check_count(report, f"{path}.tolerations", tolerations, _MOST_TOLERATIONS)
+    tolerations = _within(report, f"{path}.tolerations", wanted.get("tolerations", []), _MOST_TOLERATIONS)
     for index, toleration in enumerate(tolerations):
         _check_toleration(report, f"{path}.tolerations[{index}]", toleration)
     for name in wanted.get("capacity", {}).get("requests", {}):
@@ -182,8 +172,6 @@ def _check_toleration(report: Report, path: str, toleration: Object) -> None:
         if value:
             report.invalid(f"{path}.value", value, "must be empty for operator `Exists`")
     elif operator == "Equal":
-        if not key:
-            report.required(f"{path}.key")
         if problem := names.label_value_problem(value):
             report.invalid(f"{path}.value", value, problem)
     else:
@@ -193,8 +181,7 @@ def _check_toleration(report: Report, path: str, toleration: Object) -> None:
 
 
 def _check_selectors(report: Report, path: str, selectors: list[Object], features: Features) -> None:
-    _check_count(report, path, selectors, _MOST_SELECTORS)
-    for index, selector in enumerate(selectors):
+    for index, selector in enumerate(_within(report, path, selectors, _MOST_SELECTORS)):
         if "cel" not in selector:
             report.required(f"{path}[{index}].cel")
         else:
@@ -211,9 +198,10 @@ def check_expression(report: Report, path: str, expression: str, features: Featu
     try:
         compile_selector(expression, features=features.gates, enforce_estimate=True)
     except CelCompileError as error:
-        if error.message == "not built yet":
-            return
-        report.invalid(path, expression, f"compilation failed: {error}")
+        if error.message == _TOO_COSTLY:
+            report.forbidden(path, _TOO_COSTLY)
+        else:
+            report.invalid(path, expression, f"compilation failed: {error}")
 
 
 def _check_constraint(report: Report, path: str, constraint: Object, known: set[str]) -> None:
@@ -228,9 +216,8 @@ def _check_constraint(report: Report, path: str, constraint: Object, known: set[
 
 
 def _check_references(report: Report, path: str, references: list[str], known: set[str]) -> None:
-    _check_count(report, path, references, _MOST_REQUESTS)
     seen: set[str] = set()
-    for index, reference in enumerate(references):
+    for index, reference in enumerate(_within(report, path, references, _MOST_REQUESTS)):
         if reference not in known:
             report.invalid(f"{path}[{index}]", reference, _UNKNOWN_REQUEST)
         if reference in seen:
@@ -255,11 +242,9 @@ def _check_opaque(report: Report, path: str, config: Object) -> None:
 
 def _check_extended_resource(report: Report, path: str, name: str) -> None:
     """As for extended resources of nodes: a qualified name of another domain than Kubernetes' own."""
-    domain, slash, _ = name.partition("/")
-    if not slash or domain.endswith("kubernetes.io") or name.startswith("requests."):
+    is_native = "/" not in name or "kubernetes.io/" in name
+    if is_native or name.startswith("requests.") or names.qualified_problem(f"requests.{name}"):
         report.invalid(path, name, "must be a valid extended resource name")
-    elif problem := names.qualified_problem(name) or names.qualified_problem(f"requests.{name}"):
-        report.invalid(path, name, problem)
 
 
 def _request_names(requests: Iterable[Object]) -> set[str]:
@@ -277,10 +262,13 @@ def _check_distinct(report: Report, path: str, items: Iterable[Object]) -> None:
     for index, item in enumerate(items):
         name = item.get("name", "")
         if name in seen:
-            report.duplicate(f"{path}[{index}].name", name)
+            report.duplicate(f"{path}[{index}]", name)
         seen.add(name)
 
 
-def _check_count(report: Report, path: str, items: list[Any], limit: int) -> None:
-    if len(items) > limit:
-        report.too_many(path, len(items), limit)
+def _within(report: Report, path: str, items: list[Any], limit: int) -> list[Any]:
+    """The items to look at: none when there are too many, which is said once."""
+    if len(items) <= limit:
+        return items
+    report.too_many(path, len(items), limit)
+    return []

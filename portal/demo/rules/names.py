@@ -112,19 +112,20 @@ def check_device_field(report: Report, path: str, text: str, *, domain_required:
     """Name of an attribute or capacity: a C identifier of at most 32 characters, after a domain if any."""
     domain, slash, identifier = text.rpartition("/")
     if not text:
-        report.required(path, "name required")
+        report.invalid(path, text, IDENTIFIER_TEXT)
         return
     if not slash and domain_required:
-        report.invalid(path, text, "must include a domain")
+        why = "a fully qualified name must be a domain and a name separated by a slash"
+        report.invalid(path, text, why)
     if slash:
         if not domain:
-            report.required(path, "the domain must not be empty")
+            report.invalid(path, "", "the domain must not be empty")
         elif len(domain) > 63:
             report.too_long(path, 63)
         elif problem := subdomain_problem(domain):
             report.invalid(path, domain, problem)
     if not identifier:
-        report.required(path, "the name must not be empty")
+        report.invalid(path, "", "the name must not be empty")
     elif len(identifier) > 32:
         report.too_long(path, 32)
     elif not _IDENTIFIER.fullmatch(identifier):

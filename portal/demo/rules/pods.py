@@ -88,7 +88,6 @@ def check_job(report: Report, obj: Object) -> None:
     pod = template.get("spec", {})
     check_pod_spec(report, {"restartPolicy": "Always", **pod}, "spec.template.spec")
     if pod.get("restartPolicy", "Always") == "Always":
-        # Said twice by the real server too: "Always" is a policy, but not one for Jobs.
         report.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
 
 
@@ -142,9 +141,10 @@ def _check_container(report: Report, path: str, container: Object, claims: set[s
     for index, claim in enumerate(resources.get("claims", ())):
         where, wanted = f"{path}.resources.claims[{index}]", claim.get("name", "")
         if not wanted:
-            report.required(f"{where}.name")
+            report.required(where)
         elif wanted not in claims:
-            report.not_found(f"{where}.name", wanted)
+            known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
+            report.not_found(where, wanted, f"must be one of the names in pod.spec.resourceClaims{known}")
         if (wanted, claim.get("request", "")) in used:
             report.duplicate(where, wanted)
         used.add((wanted, claim.get("request", "")))

@@ -38,8 +38,8 @@ class Report:
             f"Unsupported value: {json.dumps(value)}: supported values: {listed}",
         )
 
-    def not_found(self, path: str, value: Any) -> None:
-        self._add(path, "FieldValueNotFound", f"Not found: {json.dumps(value)}")
+    def not_found(self, path: str, value: Any, why: str) -> None:
+        self._add(path, "FieldValueNotFound", f"Not found: {json.dumps(value)}: {why}")
 
     def too_long(self, path: str, limit: int) -> None:
         self._add(path, "FieldValueTooLong", f"Too long: may not be more than {limit} bytes")
