@@ -47,9 +47,7 @@ def class_create(request: HttpRequest) -> HttpResponse:
             form.refuse(refused.field, refused.message)
         else:
             if not rehearsal:
-                said = _(
-                    "The class %(name)s is created on %(cluster)s. It is listed as soon as the mirror sees it."
-                )
+                said = _("%(name)s is created on %(cluster)s. It is listed as soon as the mirror sees it.")
                 messages.success(request, said % {"name": form.cleaned_data["name"], "cluster": cluster})
                 return htmx.redirect(request, "class-list")
             messages.success(request, _("The cluster would take it as it is. Nothing is created yet."))
