@@ -25,6 +25,7 @@ from portal.dra.explain import Explanation, explain
 from portal.dra.fleet import Fleet
 from portal.dra.model import ResourceClaim, decode_object
 from portal.dra.quantity import Quantity
+from portal.reasons import in_words
 
 FleetOf = Callable[[Cluster], Fleet]
 
@@ -183,7 +184,7 @@ def _claim(reading: Reading, device_class: str, count: int) -> ResourceClaim:
 def _ask_engine(result: Preview, fleet: Fleet, claim: ResourceClaim) -> None:
     feasible = feasible_nodes(fleet, [claim])
     if feasible.error is not None:
-        result.problem = str(feasible.error.error)
+        result.problem = in_words(feasible.error.error)
         return
     result.nodes = feasible.nodes
     if feasible.nodes:
@@ -195,11 +196,11 @@ def _ask_engine(result: Preview, fleet: Fleet, claim: ResourceClaim) -> None:
 
 def reasons_of(explanation: Explanation) -> list[str]:
     """An explanation in sentences: the nearest miss first, then what each step of the funnel left over."""
-    said = [str(explanation.nearest)] if explanation.nearest is not None else []
+    said = [in_words(explanation.nearest)] if explanation.nearest is not None else []
     for funnel in explanation.funnels:
         said += [
             _("%(reason)s (left: %(devices)s devices on %(nodes)s nodes)")
-            % {"reason": stage.reason, "devices": stage.devices, "nodes": stage.nodes}
+            % {"reason": in_words(stage.reason), "devices": stage.devices, "nodes": stage.nodes}
             for stage in funnel.stages
         ]
     return list(dict.fromkeys(said))
