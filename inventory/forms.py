@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
+from django.http import QueryDict
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
@@ -78,15 +79,16 @@ class ClusterForm(forms.Form):
 
     def clean_kubeconfig_file(self) -> str:
         """The uploaded text; "" when nothing was uploaded."""
-        upload: UploadedFile | None = self.cleaned_data.get("kubeconfig_file")
+        upload: UploadedFile[bytes] | None = self.cleaned_data.get("kubeconfig_file")
         if not upload:
             return ""
         if (upload.size or 0) > MAX_KUBECONFIG_BYTES:
             raise forms.ValidationError(_t("This file is too large for a kubeconfig."))
         try:
-            return upload.read().decode("utf-8")
+            text: str = upload.read().decode("utf-8")
         except UnicodeDecodeError:
             raise forms.ValidationError(_t("This file is not text.")) from None
+        return text
 
     def clean(self) -> dict[str, Any]:
         """Exactly the chosen way to sign in has to be filled in; the others are ignored."""
@@ -165,7 +167,10 @@ class ClassForm(forms.Form):
             field = self.fields["cluster"]
             assert isinstance(field, forms.ChoiceField)
             field.choices = [(name, name) for name in clusters]
-        typed = self.data.getlist("expression") if self.is_bound else self.initial.get("expressions", [])
+        data = self.data
+        typed = (
+            data.getlist("expression") if isinstance(data, QueryDict) else self.initial.get("expressions", [])
+        )
         # Never empty: there is always a place to write one.
         self.expressions: list[str] = [str(text).replace("\r\n", "\n") for text in typed] or [""]
         self.expression_errors: list[str] = []

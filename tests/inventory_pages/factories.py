@@ -298,7 +298,7 @@ def make_fleet(cluster: Cluster, *, nodes: int, per_node: int = 8, kinds: int = 
         ],
         batch_size=5_000,
     )  # fmt: skip
-    classes = {profile.driver: [] for profile in profiles}
+    classes: dict[str, list[DeviceProfile]] = {profile.driver: [] for profile in profiles}
     for profile in profiles:
         classes[profile.driver].append(profile)
     for driver, matching in classes.items():

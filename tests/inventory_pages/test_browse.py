@@ -1,7 +1,9 @@
 """Counts, pages and orders of a search equal what looking at every device one by one gives."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import chain
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -143,7 +145,7 @@ def test_pages_show_every_match_once_and_in_order(sort: str, limit: int) -> None
     ]
     expected = [device.pk for device, _facts in passing(look_at_all(), found.wanted)]
     assert sorted(device.pk for device in pages) == sorted(expected)
-    keys = {
+    keys: dict[str, Callable[[Device], Any]] = {
         "node": lambda d: (d.node_name, d.name),
         "product": lambda d: product_name(d.profile).casefold(),
         "driver": lambda d: d.profile.driver,

@@ -228,12 +228,12 @@ def test_an_unreachable_api_server_is_said_and_nothing_is_stored(
 @pytest.mark.parametrize("way", ["path", "text", "file"])
 def test_a_cluster_that_answers_is_added(way: str, cast: Cast, embedded_cluster: EmbeddedCluster) -> None:
     text = Path(embedded_cluster.kubeconfig).read_text()
-    fields: dict[str, Any] = {
+    ways: dict[str, dict[str, Any]] = {
         "path": {"credentials": "kubeconfig", "kubeconfig_path": str(embedded_cluster.kubeconfig)},
         "text": {"kubeconfig_text": text},
         "file": {"kubeconfig_text": "", "kubeconfig_file": SimpleUploadedFile("k.yaml", text.encode())},
-    }[way]
-    html = post(cast.client("administrator"), ADD, asked(**fields))
+    }
+    html = post(cast.client("administrator"), ADD, asked(**ways[way]))
     assert "oslo answers. Its first lists are running." in html
     added = Cluster.objects.get()
     assert (added.name, added.state) == ("oslo", Cluster.State.SYNCING)
