@@ -143,7 +143,7 @@ class Follower:
         writer = Writer(
             cluster_id=self.cluster_id, holder=self.holder, features=features_of(cluster.server_version)
         )
-        health = ClusterHealth(cluster_id=self.cluster_id, resources=writer.resources)
+        health = ClusterHealth(cluster_id=self.cluster_id, holder=self.holder, resources=writer.resources)
         self._start_threads(client, cluster, writer)
         while not over():
             try:
@@ -246,11 +246,11 @@ class Follower:
             self._renewed_at = time.monotonic()
             writer.save_checkpoints(self._checkpoints.values())
             self._checkpoints.clear()
-        asked = (
-            Cluster.objects.filter(pk=self.cluster_id, enabled=True, lease_holder=self.holder)
-            .values_list("relist_requested_at", flat=True)
-            .first()
-        )
+        mine = Cluster.objects.filter(pk=self.cluster_id, enabled=True, lease_holder=self.holder)
+        found = mine.values_list("relist_requested_at").first()
+        if found is None:
+            raise LeaseLost
+        asked = found[0]
         if asked is not None and asked != self._relisted_at:
             self._relisted_at = asked
             for thread in self._threads:

@@ -15,8 +15,9 @@ SAVE_CONTACT_EVERY = timedelta(seconds=5)
 class ClusterHealth:
     """Keeps the latest report of each stream, and the rows in step with them."""
 
-    def __init__(self, *, cluster_id: int, resources: Sequence[str]) -> None:
+    def __init__(self, *, cluster_id: int, holder: str, resources: Sequence[str]) -> None:
         self._cluster_id = cluster_id
+        self._holder = holder
         self._latest: dict[str, Report] = {}
         self._resources = resources
         self._synced: set[str] = set()
@@ -61,7 +62,9 @@ class ClusterHealth:
             if skew is not None:
                 fields["clock_skew_us"] = skew // timedelta(microseconds=1)
         if fields:
-            Cluster.objects.filter(pk=self._cluster_id).update(**fields)
+            # Only while we are its follower: another, or an administrator, may have changed the state since.
+            mine = Cluster.objects.filter(pk=self._cluster_id, lease_holder=self._holder, enabled=True)
+            mine.update(**fields)
             if "contacted_at" in fields:
                 self._contact_saved_at = now
         self._saved = verdict

@@ -28,6 +28,7 @@ NEGLIGIBLE_GAP = timedelta(seconds=5)
 WATCH_SECONDS = 240
 # A watch that gave nothing for this long is opened anew (bookmarks come about every minute).
 IDLE_SECONDS = 90.0
+GRACE_SECONDS = 10.0
 # How many objects one batch has at most, which bounds memory and the length of a transaction.
 BATCH_SIZE = 500
 # How often a stream of changes that are of no interest tells how far it has come.
@@ -273,12 +274,14 @@ class StreamThread(threading.Thread):
     def _watch_once(self, resource: Resource) -> None:
         seconds = self._watch_seconds()
         connected = self._now()
+        ends_at = time.monotonic() + seconds + GRACE_SECONDS
         watch = self._client.watch(
             resource,
             resource_version=self._version,
             field_selector=self._plan.field_selector,
             timeout_seconds=seconds,
-            idle_seconds=IDLE_SECONDS,
+            # Also where a server does not end the watch by itself.
+            idle_seconds=min(IDLE_SECONDS, seconds + GRACE_SECONDS),
         )
         with watch:
             self._watch = watch
@@ -299,6 +302,8 @@ class StreamThread(threading.Thread):
                 for events in watch:
                     late = away_since if time.monotonic() < caught_up_at else None
                     self._take(resource, events, since=late)
+                    if time.monotonic() > ends_at:
+                        watch.close()
             finally:
                 self._watch = None
         if not self._stop_requested.is_set():

@@ -47,6 +47,7 @@ Script = Callable[[Received], Reply]
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     owner: "ScriptedServer"
 
     def setup(self) -> None:

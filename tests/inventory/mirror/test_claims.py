@@ -152,7 +152,12 @@ def test_without_a_timestamp_the_time_of_the_status_write_counts(mirror: Mirror)
         "time": "2026-03-01T09:10:00Z",
         "fieldsV1": {"f:status": {"f:allocation": {}}},
     }
-    spec = {"manager": "kubectl", "operation": "Update", "time": "2026-03-01T09:59:00Z", "fieldsV1": {"f:spec": {}}}
+    spec = {
+        "manager": "kubectl",
+        "operation": "Update",
+        "time": "2026-03-01T09:59:00Z",
+        "fieldsV1": {"f:spec": {}},
+    }
     mirror.see(claim(allocated=allocation(result("gpu-0")), managedFields=[wrote, spec]))
     (allocated,) = mirror.observed("claim-allocated")
     assert (allocated.at, allocated.source) == (datetime(2026, 3, 1, 9, 10, tzinfo=UTC), "managedFields")
@@ -239,7 +244,9 @@ def test_consumers_come_and_go_within_one_epoch(mirror: Mirror) -> None:
     mirror.see(first)
     for pods in (("a", "b"), ("b",), ("a", "b")):
         mirror.see(changed(first, status=claim(allocated=alloc, reserved_for=pods)["status"]))
-    seen = [(o.kind, o.facts["consumer"]["name"]) for o in mirror.observed("consumer-joined", "consumer-left")]
+    seen = [
+        (o.kind, o.facts["consumer"]["name"]) for o in mirror.observed("consumer-joined", "consumer-left")
+    ]
     assert seen == [
         ("consumer-joined", "a"),
         ("consumer-joined", "b"),
@@ -296,7 +303,12 @@ def test_a_subrequest_names_its_own_class(mirror: Mirror) -> None:
             "name": "gpu",
             "firstAvailable": [
                 {"name": "big", "deviceClassName": "big.example", "allocationMode": "ExactCount", "count": 1},
-                {"name": "small", "deviceClassName": "small.example", "allocationMode": "ExactCount", "count": 1},
+                {
+                    "name": "small",
+                    "deviceClassName": "small.example",
+                    "allocationMode": "ExactCount",
+                    "count": 1,
+                },
             ],
         }
     ]

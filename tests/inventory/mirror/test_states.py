@@ -25,7 +25,9 @@ def state() -> tuple[str, str]:
         (node("other"), "node-missing"),
     ],
 )
-def test_a_node_that_takes_no_pod_makes_its_devices_unavailable(mirror: Mirror, made: Json, reason: str) -> None:
+def test_a_node_that_takes_no_pod_makes_its_devices_unavailable(
+    mirror: Mirror, made: Json, reason: str
+) -> None:
     mirror.see(resource_slice("s1", [gpu(0)]))
     mirror.see(made)
     assert state() == ("unavailable", reason)
@@ -95,7 +97,9 @@ def partitioned() -> list[Json]:
     sets = [{"name": "set-0", "counters": {"slices": {"value": "2"}, "memory": {"value": "40Gi"}}}]
 
     def uses(slices: str, memory: str) -> list[Json]:
-        return [{"counterSet": "set-0", "counters": {"slices": {"value": slices}, "memory": {"value": memory}}}]
+        return [
+            {"counterSet": "set-0", "counters": {"slices": {"value": slices}, "memory": {"value": memory}}}
+        ]
 
     half = {"type": {"string": "mig"}, "profile": {"string": "3g.20gb"}, "parentUUID": {"string": "GPU-n1-0"}}
     devices = [

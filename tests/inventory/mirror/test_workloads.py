@@ -92,13 +92,19 @@ def test_a_pod_keeps_what_it_uses_and_why_it_waits(mirror: Mirror) -> None:
         )
     )
     row = Pod.objects.get()
-    assert (row.phase, row.node_name, row.unschedulable_message) == ("Pending", "", "cannot allocate all claims")
+    assert (row.phase, row.node_name, row.unschedulable_message) == (
+        "Pending",
+        "",
+        "cannot allocate all claims",
+    )
     assert row.claim_names == {"gpu": "train"}
     assert row.extended_resources == {"nvidia.com/gpu": 2}
 
 
 def test_claims_of_templates_are_known_by_the_names_they_got(mirror: Mirror) -> None:
-    made = pod(claims={"gpu": "x"}, resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "work-gpu-x7"}])
+    made = pod(
+        claims={"gpu": "x"}, resourceClaimStatuses=[{"name": "gpu", "resourceClaimName": "work-gpu-x7"}]
+    )
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "each"}]
     mirror.see(made)
     assert Pod.objects.get().claim_names == {"gpu": "work-gpu-x7"}
@@ -155,7 +161,9 @@ def test_an_event_of_the_new_api_has_its_time_and_count_in_a_series(mirror: Mirr
     made = pod(claims={"gpu": "train"})
     mirror.see(made)
     series = {"count": 3, "lastObservedTime": "2026-03-01T09:20:00.123456Z"}
-    mirror.see(event(made, lastTimestamp=None, eventTime="2026-03-01T09:00:00.000001Z", count=None, series=series))
+    mirror.see(
+        event(made, lastTimestamp=None, eventTime="2026-03-01T09:00:00.000001Z", count=None, series=series)
+    )
     row = PodEvent.objects.get()
     assert (row.count, row.last_at.minute) == (3, 20)
 
