@@ -95,9 +95,9 @@ def cluster(nodes: int, per_node: int, *, kinds: int, held: float) -> Fleet:
     for index in range(nodes):
         name = f"node-{index:05}"
         slices.append(slice_for(name, [device(number + i, kind=index % kinds) for i in range(per_node)]))
-        for i in range(per_node):
-            if (number + i) * held % 1 < held:
-                occupied.append((name, f"gpu-{(number + i) % 1000}"))
+        occupied += [
+            (name, f"gpu-{(number + i) % 1000}") for i in range(per_node) if (number + i) * held % 1 < held
+        ]
         number += per_node
     return Fleet.build(
         slices=slices,

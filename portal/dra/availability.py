@@ -1,4 +1,4 @@
-"""Whether a node takes new Pods at all: cordoned, not ready and tainted nodes do not, unless that is tolerated."""
+"""Whether a node takes new Pods: cordoned, not ready and tainted ones do not, unless it is tolerated."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ _UNREACHABLE = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
 def unavailable(
     node: Node, *, tolerations: Sequence[Toleration] = (), node_selector: Mapping[str, str] | None = None
 ) -> Reason | None:
-    """Why a Pod with these tolerations and this node selector would not be placed on the node; None if it could.
+    """Why a Pod with these tolerations and this node selector would not be placed on the node, if so.
 
     A node is ready unless it says that it is not: its condition Ready is False or Unknown.
     """

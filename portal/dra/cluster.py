@@ -51,8 +51,8 @@ def tried(
 ) -> Iterator[tuple[str, Outcome]]:
     """The outcome on each of the nodes in turn; nodes that are alike to the claims are tried once.
 
-    An error of the claim is the last thing said. Of nodes that are alike, only the first one's allocation names
-    the devices; the others' outcome says that there is one.
+    An error of the claim is the last thing said. Of nodes that are alike, only the first one's allocation
+    names the devices; the others' outcome says that there is one.
     """
     signatures = Signatures(fleet, claims)
     pinned = any(claim.status.allocation is not None for claim in claims)
@@ -152,7 +152,7 @@ def how_many_more(
 def _fill(
     fleet: Fleet, claim: ResourceClaim, node: str, limit: int, max_steps: int
 ) -> tuple[Fleet, int, bool]:
-    """Allocate the claim on the node again and again; the fleet afterwards, how often, and whether that is all.
+    """Allocate the claim on the node again and again: the fleet after it, how often, whether that is all.
 
     An allocation that holds nothing (administrative access) could go on for ever: it counts once.
     """

@@ -18,8 +18,8 @@ _MOST_HOLDERS = 100
 class Explanation(msgspec.Struct, frozen=True):
     """Whether and where a claim fits, and what stands in its way.
 
-    `nearest` is None where the claim fits. `held_by` lists (device, claim) for devices that the claim could use if
-    nobody held them, at most a hundred.
+    `nearest` is None where the claim fits. `held_by` lists (device, claim) for devices that the claim could
+    use if nobody held them, at most a hundred.
     """
 
     feasible: Feasibility
@@ -71,7 +71,7 @@ def _nearest(
     feasible: Feasibility,
     open_nodes: Sequence[str],
 ) -> Reason:
-    """The one thing that, changed, would help; the request that runs dry first, else the constraint in the way."""
+    """The one change that would help: the request that runs dry, else the constraint in the way."""
     if feasible.undecided:
         return Reason(code="miss-undecided", params={"nodes": len(feasible.undecided)})
     dry = _dry(claim, funnels)
@@ -103,7 +103,7 @@ def _nearest(
 
 
 def _dry(claim: ResourceClaim, funnels: Sequence[RequestFunnel]) -> Reason | None:
-    """The miss of the first request none of whose alternatives has devices left: of the one that came furthest."""
+    """The miss of the first request that has no devices left, of its alternative that came furthest."""
     for request in claim.spec.devices.requests:
         own = [item for item in funnels if item.request.partition("/")[0] == request.name]
         if own and all(item.miss is not None for item in own):

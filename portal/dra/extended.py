@@ -1,4 +1,4 @@
-"""Extended resources: what Device Plugins advertise on nodes, and device classes that stand in for them (KEP-5004)."""
+"""Extended resources: what Device Plugins advertise, and classes that stand in for them (KEP-5004)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,9 @@ _FINISHED = ("Succeeded", "Failed")
 
 
 def requested_by(pod: Pod, resource: str) -> int:
-    """Whole units that a Pod asks of its node's Device Plugin: containers together, or the largest init container.
+    """Whole units that a Pod asks of its node's Device Plugin.
+
+    Containers count together with sidecars; an init container counts if it alone asks for more.
 
     What the scheduler serves through a claim of its own is not asked of the plugin.
     """
@@ -68,7 +70,7 @@ def feasible_nodes(
     tolerations: Sequence[Toleration] = (),
     node_selector: Mapping[str, str] | None = None,
 ) -> Feasibility:
-    """Nodes that take new Pods and have `amount` units of the resource left; nodes without it are not mentioned."""
+    """Nodes that take new Pods and have `amount` units left; nodes without the resource do not appear."""
     free = free_units(nodes, pods, resource=resource)
     found: list[str] = []
     rejected: dict[str, Reason] = {}
@@ -112,7 +114,7 @@ def how_many_more(
 
 
 def class_for(classes: Iterable[DeviceClass], resource: str) -> DeviceClass | None:
-    """The class that serves an extended resource: the one created last, of equally old ones the first by name.
+    """The class that serves an extended resource: the one created last, then the first by name.
 
     Every class also serves `deviceclass.resource.kubernetes.io/<its name>`.
     """

@@ -79,7 +79,7 @@ class Features(msgspec.Struct, frozen=True):
 
     @classmethod
     def for_version(cls, version: str) -> "Features":
-        """The defaults of a Kubernetes version such as "1.36", "v1.36.2"; raises UnknownFeature for other text."""
+        """The defaults of a Kubernetes version such as "1.36" or "v1.36.2"; raises UnknownFeature."""
         parts = version.removeprefix("v").split(".")
         try:
             minor = (int(parts[0]), int(parts[1].rstrip("+")))

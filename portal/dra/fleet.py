@@ -25,7 +25,8 @@ class UnknownClassError(LookupError):
 
 
 class Fleet:
-    """Slices, classes, nodes, held devices and taint rules of one cluster at one moment; treat it as immutable.
+    """Slices, classes, nodes, held devices and taint rules of one cluster at one moment; treat it as
+    immutable.
 
     It remembers what it found out (verdicts of expressions, views of nodes), so asking again is cheap.
     """
@@ -58,7 +59,9 @@ class Fleet:
         taint_rules: Iterable[DeviceTaintRule] = (),
         features: Features,
     ) -> "Fleet":
-        """Claims that carry an allocation hold their devices. Taint rules count only where their gates are on."""
+        """Claims that carry an allocation hold their devices. Taint rules count only where their gates are
+        on.
+        """
         ruled = features.enabled(gates.DEVICE_TAINTS) and features.enabled(gates.DEVICE_TAINT_RULES)
         return cls(
             pools=Pools(slices, TaintRules(taint_rules if ruled else ()), features),
@@ -104,7 +107,9 @@ class Fleet:
         return self.nodes.get(name) or Node(metadata=ObjectMeta(name=name))
 
     def seen_from(self, node: str) -> tuple[NodePool, ...]:
-        """The pools that the node can use, in search order; raises ClaimError for a senseless node selector."""
+        """The pools that the node can use, in search order; raises ClaimError for a senseless node
+        selector.
+        """
         known = self._views.get(node)
         if known is None:
             known = self._views[node] = self._pools.seen_from(self.node(node))

@@ -249,7 +249,9 @@ class _Funnel:
         return self._short_of(item) is None
 
     def _short_of(self, item: PoolDevice) -> tuple[str, str, int, str] | None:
-        """The first counter that has too little left for the device: set, counter, what is left, what is needed."""
+        """The first counter that has too little left for the device: set, counter, what is left, what is
+        needed.
+        """
         if not item.device.consumes_counters or self._fleet.holdings.at_all(item.id):
             return None
         pool = next(pool for pool in self._fleet.pools if pool.key == item.id[:2])

@@ -1,4 +1,5 @@
-"""Which devices satisfy CEL selectors, evaluated once per distinct tuple of the values that an expression reads.
+"""Which devices satisfy CEL selectors, evaluated once per distinct tuple of the values that an expression
+reads.
 
 A hundred thousand devices are a few dozen kinds; an expression that reads only the model is evaluated a few
 dozen times, whatever the size of the fleet.
@@ -14,7 +15,7 @@ from portal.dra import cel
 from portal.dra import features as gates
 from portal.dra.features import Features
 from portal.dra.model import Device, DeviceAttribute, DeviceCapacity
-from portal.dra.semver import Semver, InvalidVersion
+from portal.dra.semver import InvalidVersion, Semver
 from portal.dra.units import quantity
 
 _KEEP_EXPRESSIONS = 4096
@@ -63,8 +64,8 @@ def is_semver(text: str) -> bool:
 class Matcher:
     """One expression over the devices of a fleet, with its memory of verdicts.
 
-    `odd` says that the fleet has devices with attributes that CEL cannot take (see `is_odd`): those fail every
-    expression, whatever it reads, so that has to be part of what tells devices apart.
+    `odd` says that the fleet has devices with attributes that CEL cannot take (see `is_odd`): those fail
+    every expression, whatever it reads, so that has to be part of what tells devices apart.
     """
 
     def __init__(self, expression: str, features: Features, *, odd: bool = False) -> None:
@@ -138,7 +139,9 @@ def view(
 
 
 def is_odd(device: Device, *, lists: bool) -> bool:
-    """Whether CEL cannot take an attribute of the device: no value, no version, or a list while these are off."""
+    """Whether CEL cannot take an attribute of the device: no value, no version, or a list while these are
+    off.
+    """
     for attribute in device.attributes.values():
         if attribute.string_value is not None or attribute.int_value is not None:
             continue

@@ -7,14 +7,14 @@ PHRASES: dict[str, str] = {
     "unknown-class": "{at}: there is no device class {device_class}",
     "no-class-name": "{at}: the device class is missing (unsupported kind of request?)",
     "gate-off": "{at}: {field} is used, but the feature {gate} is off",
-    "unsupported-selector": "{at}, selector #{selector}: the CEL expression is empty (unsupported kind of selector?)",
+    "unsupported-selector": "{at}, selector #{selector}: empty CEL expression (unsupported selector?)",
     "unsupported-mode": "{at}: unsupported allocation mode {mode}",
     "unsupported-constraint": "{at}, constraint #{index}: empty constraint (unsupported kind of constraint?)",
     "too-many-devices": "{at}: asks for {count} devices, which exceeds the limit of {limit} per claim",
     "cel-compile-error": "{at}, selector #{selector}: CEL compile error: {message}",
     "cel-evaluation-error": "{at}, selector #{selector}, device {device}: CEL runtime error: {message}",
     "all-unconstrainable": (
-        "{at}: asks for all devices, but cannot add device {device} because a constraint would not be satisfied"
+        "{at}: asks for all devices, but a constraint would not be satisfied with device {device}"
     ),
     "bad-node-selector": "{at}: the node selector cannot be used: {message}",
     # Errors of one node.
@@ -55,7 +55,7 @@ PHRASES: dict[str, str] = {
     "miss-tainted": "{request}: all {before} matching devices are tainted, most of them with {taint}",
     "miss-held": "{request}: all {before} matching devices are held, for example {device} by {holder}",
     "miss-capacity": "{request}: none of {before} matching devices has {amount} of {capacity} left",
-    "miss-counters": "{request}: counter {counter} of {counter_set} has {left} left, device {device} needs {needed}",
+    "miss-counters": "{request}: {counter} of {counter_set} has {left} left, device {device} needs {needed}",
     "miss-node": "{request}: the {before} matching devices are on nodes that take no new Pods; {why}",
     "miss-together": "{request}: no node has {wanted} matching devices; the best is {node} with {found}",
     "miss-constraint": "without the constraint on {attribute} the claim would fit on node {node}",

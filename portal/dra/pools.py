@@ -16,7 +16,15 @@ from portal.dra.errors import ClaimError
 from portal.dra.features import Features
 from portal.dra.holdings import DeviceId
 from portal.dra.matching import is_odd
-from portal.dra.model import CounterSet, Device, DeviceTaint, Node, NodeSelector, ResourceSlice
+from portal.dra.model import (
+    CounterSet,
+    Device,
+    DeviceTaint,
+    Node,
+    NodeSelector,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
 from portal.dra.outcomes import Reason
 from portal.dra.taints import TaintRules
 
@@ -47,9 +55,7 @@ class PoolDevice(msgspec.Struct, frozen=True, eq=False, gc=False):
     def on(self, node: Node) -> bool:
         """Whether the device itself can be used on the node, where its slice leaves that to the device."""
         device = self.device
-        return not self.source.spec.per_device_node_selection or _admits(
-            device.node_name, device.all_nodes, device.node_selector, node
-        )
+        return not self.source.spec.per_device_node_selection or _admits(device, node, self.source)
 
 
 class Pool:
@@ -222,20 +228,18 @@ def _targets(item: ResourceSlice, node: Node) -> bool:
     """Whether the slice has something for the node."""
     spec = item.spec
     if spec.per_device_node_selection:
-        return any(
-            _admits(device.node_name, device.all_nodes, device.node_selector, node) for device in spec.devices
-        )
-    try:
-        return _admits(spec.node_name, spec.all_nodes, spec.node_selector, node)
-    except nodeselector.UnusableSelector as error:
-        raise ClaimError(
-            "bad-node-selector", at=f"ResourceSlice {item.metadata.name}", message=str(error)
-        ) from None
+        return any(_admits(device, node, item) for device in spec.devices)
+    return _admits(spec, node, item)
 
 
-def _admits(node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None, node: Node) -> bool:
-    if node_name:
-        return node_name == node.metadata.name
-    if all_nodes:
+def _admits(where: ResourceSliceSpec | Device, node: Node, source: ResourceSlice) -> bool:
+    """Whether a slice or device names the node; raises ClaimError for a senseless selector."""
+    if where.node_name:
+        return where.node_name == node.metadata.name
+    if where.all_nodes:
         return True
-    return selector is not None and nodeselector.matches(selector, node)
+    try:
+        return where.node_selector is not None and nodeselector.matches(where.node_selector, node)
+    except nodeselector.UnusableSelector as error:
+        at = f"ResourceSlice {source.metadata.name}"
+        raise ClaimError("bad-node-selector", at=at, message=str(error)) from None

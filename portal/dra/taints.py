@@ -33,7 +33,7 @@ class TolerationLike(Protocol):
 
 
 def tolerates(toleration: TolerationLike, taint: TaintLike) -> bool:
-    """An empty effect or key of a toleration matches any; `Exists` matches any value; Equal is the default."""
+    """An empty effect or key matches any; `Exists` matches any value; `Equal` is the default."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -44,7 +44,7 @@ def tolerates(toleration: TolerationLike, taint: TaintLike) -> bool:
 
 
 def untolerated(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> DeviceTaint | None:
-    """The first taint that keeps the device from being allocated; effects other than the two known are harmless."""
+    """The first taint that keeps the device from being allocated; unknown effects are harmless."""
     for taint in taints:
         if taint.effect in PREVENTING and not any(tolerates(item, taint) for item in tolerations):
             return taint

@@ -1,7 +1,7 @@
 """Short words for DRA objects in tests; everything is decoded from the API's JSON form, as in real life."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from portal.dra.allocator import allocate
 from portal.dra.features import KNOWN, Features
@@ -17,6 +17,7 @@ from portal.dra.model import (
 )
 from portal.dra.outcomes import Allocated, Failed, Outcome, Undecided, Unschedulable
 
+T = TypeVar("T")
 V1 = "resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 NODE = "node-1"
@@ -73,11 +74,11 @@ def slice_of(
         "devices": list(found),
         **spec,
     }
-    return _decoded("ResourceSlice", name, body)
+    return _decoded(ResourceSlice, name, body)
 
 
 def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> DeviceClass:
-    return _decoded("DeviceClass", name, {"selectors": selectors(*expressions), **spec})
+    return _decoded(DeviceClass, name, {"selectors": selectors(*expressions), **spec})
 
 
 def selectors(*expressions: str) -> list[dict[str, Any]]:
@@ -106,7 +107,7 @@ def claim(
     *requests: dict[str, Any], name: str = "claim", namespace: str = "team", **spec: Any
 ) -> ResourceClaim:
     return _decoded(
-        "ResourceClaim", name, {"devices": {"requests": list(requests), **spec}}, namespace=namespace
+        ResourceClaim, name, {"devices": {"requests": list(requests), **spec}}, namespace=namespace
     )
 
 
@@ -117,7 +118,7 @@ def holding(*found: str, name: str = "holder", driver: str = DRIVER, **result: A
         for item in found
     ]
     return _decoded(
-        "ResourceClaim",
+        ResourceClaim,
         name,
         {},
         namespace="others",
@@ -139,7 +140,7 @@ def taint_rule(
     spec: dict[str, Any] = {"taint": {"key": key, "value": value, "effect": effect}}
     if selector is not None:
         spec["deviceSelector"] = selector
-    return _decoded("DeviceTaintRule", "rule", spec)
+    return _decoded(DeviceTaintRule, "rule", spec)
 
 
 def fleet(
@@ -159,7 +160,7 @@ def tried(where: Fleet, *claims: ResourceClaim, on: str = NODE, **options: Any) 
 
 
 def picked(outcome: Outcome) -> list[str] | str:
-    """What was chosen as `request=device` (with the pool where it is not pool-1), or how it failed in one word."""
+    """What was chosen as `request=device` (with the pool unless it is pool-1), or how it failed."""
     match outcome:
         case Allocated():
             return [
@@ -189,9 +190,11 @@ def results(outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def _decoded(kind: str, name: str, spec: dict[str, Any], *, namespace: str = "", **rest: Any) -> Any:
+def _decoded(kind: type[T], name: str, spec: dict[str, Any], *, namespace: str = "", **rest: Any) -> T:
     meta = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return decode_object({"apiVersion": V1, "kind": kind, "metadata": meta, "spec": spec, **rest})
+    found = decode_object({"apiVersion": V1, "kind": kind.__name__, "metadata": meta, "spec": spec, **rest})
+    assert isinstance(found, kind)
+    return found
 
 
 Slices = Sequence[ResourceSlice]

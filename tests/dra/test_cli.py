@@ -205,7 +205,8 @@ def test_a_malformed_object_is_named_and_the_rest_is_used(
 ) -> None:
     (tmp_path / "x.yaml").write_text(
         YAML
-        + "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: bad}, spec: {driver: 1}}\n---\n7\n"
+        + "---\n{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: bad}, "
+        + "spec: {driver: 1}}\n---\n7\n"
     )
     status, out, err = run(capsys, "allocate", "-f", tmp_path / "x.yaml", "--claim", "mine")
     assert status == 0
@@ -269,7 +270,7 @@ def test_explain_is_for_people(capsys: pytest.CaptureFixture[str], files: Path) 
 def test_gates_of_a_version_or_by_name_apply(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     objects = [encode(item) for item in (slice_of(device("a")), device_class(), claim(ask(adminAccess=True)))]
     (tmp_path / "x.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
-    common = ["allocate", "-f", tmp_path / "x.json", "--claim", "claim"]
+    common: list[str | Path] = ["allocate", "-f", tmp_path / "x.json", "--claim", "claim"]
     assert run(capsys, *common, "--kubernetes", "1.34")[0] == 0
     assert run(capsys, *common, "--features", "DRAAdminAccess")[0] == 0
     assert run(capsys, *common, "--features", "DRAPrioritizedList")[0] == 2
@@ -339,7 +340,8 @@ def test_device_semantics_load_neither_django_nor_celery_nor_the_cluster_client(
         "import sys, importlib, pkgutil, portal.dra\n"
         "for found in pkgutil.walk_packages(portal.dra.__path__, 'portal.dra.'):\n"
         "    if not found.name.endswith('__main__'): importlib.import_module(found.name)\n"
-        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'django', 'celery', 'kubernetes', 'rest_framework'}))"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(sorted(loaded & {'django', 'celery', 'kubernetes', 'rest_framework'}))"
     )
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60

@@ -119,7 +119,7 @@ TWO = [device("a", attrs={"x": 1}), device("b", attrs={"x": 2})]
             ),
             claim(ask()),
             "miss-counters",
-            "r: counter m of c has 4Gi left, device gpu.example.com/pool-1/a needs 8Gi",
+            "r: m of c has 4Gi left, device gpu.example.com/pool-1/a needs 8Gi",
         ),
         (
             fleet(slice_of(device("a")), nodes=[node(spec={"unschedulable": True})]),

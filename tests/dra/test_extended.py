@@ -1,4 +1,4 @@
-"""Device Plugin resources are counted per node as kube-scheduler counts them; classes stand in for them by age."""
+"""Device Plugin resources are counted as kube-scheduler counts them; classes stand in by age."""
 
 from typing import Any
 

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from portal.dra import nodeselector
-from portal.dra.allocator.requests import Ask, Wish, prepare
+from portal.dra.allocator.requests import Ask, Ground, Wish, prepare
 from portal.dra.allocator.results import allocation_of
 from portal.dra.allocator.search import Search, StepLimitError
 from portal.dra.allocator.state import State
@@ -30,8 +30,8 @@ def allocate(
 ) -> Outcome:
     """Allocate all claims on the node, in order, or none of them.
 
-    A claim that already is allocated keeps what it has, provided that it can be used on this node. `share_id` makes
-    the identifiers of shares of a device; they have to be unique per device.
+    A claim that already is allocated keeps what it has, provided that it can be used on this node.
+    `share_id` makes the identifiers of shares of a device; they have to be unique per device.
     """
     open_claims = [claim for claim in claims if claim.status.allocation is None]
     try:
@@ -42,8 +42,8 @@ def allocate(
                     (Reason(code="allocated-elsewhere", params={"claim": name, "node": node}),)
                 )
         pools = fleet.seen_from(node)
-        known = fleet.node(node)
-        asks = tuple(prepare(fleet, claim, known, pools) for claim in open_claims)
+        ground = Ground(fleet=fleet, node=fleet.node(node), pools=pools)
+        asks = tuple(prepare(ground, claim) for claim in open_claims)
         search = Search(asks, pools, State(fleet), max_steps)
         if not search.run():
             return Unschedulable((Reason(code="no-devices", params={"node": node}),))

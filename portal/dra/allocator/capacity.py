@@ -20,7 +20,7 @@ def suffices(device: Device, requested: Requested) -> bool:
 
 
 def share_of(device: Device, requested: Requested, features: Features) -> dict[str, Quantity] | None:
-    """What one allocation of a shared device consumes of *each* of its capacities; None if the device is ineligible.
+    """What one allocation of a shared device consumes of *each* capacity; None if it is ineligible.
 
     Not asked for means: the policy's default, or else all of it. Amounts are rounded up as the policy says.
     """

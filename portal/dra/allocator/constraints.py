@@ -37,7 +37,7 @@ class Constraint:
         return not self.requests or parent in self.requests or full_name in self.requests
 
     def values(self, driver: str, device: Device) -> Values | None:
-        """The attribute as type and set of values; None if the device lacks it or the gate for lists is off."""
+        """The attribute as type and set of values; None without it, or for a list while these are off."""
         found = lookup(driver, device, self.attribute)
         value = found.value if found is not None else None
         if found is None or value is None:

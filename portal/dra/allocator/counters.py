@@ -1,4 +1,4 @@
-"""What is left of the counters that partitions share (KEP-4815), and which partitions go together (KEP-5963)."""
+"""What is left of the counters that partitions share, and which go together (KEP-4815, KEP-5963)."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ class Counters:
             self._book(item.device)
 
     def take(self, device: Device) -> bool:
-        """Book the device's consumption, unless some counter has too little left or groups do not go together."""
+        """Book what the device consumes, unless a counter has too little left or groups exclude it."""
         if not self._fits(device):
             return False
         self._book(device)

@@ -34,6 +34,14 @@ class Clause(msgspec.Struct, frozen=True):
     index: int
 
 
+class Ground(msgspec.Struct, frozen=True):
+    """Where the search takes place: a node, and the pools that it sees."""
+
+    fleet: Fleet
+    node: Node
+    pools: tuple[NodePool, ...]
+
+
 class Wish:
     """One request, or one alternative of a request, that can be fulfilled by devices."""
 
@@ -44,8 +52,7 @@ class Wish:
         *,
         device_class: DeviceClass,
         clauses: Sequence[Clause],
-        node: Node,
-        binding: bool,
+        ground: Ground,
     ) -> None:
         self.parent = request.name
         self.name = f"{request.name}/{ask.name}" if isinstance(ask, DeviceSubRequest) else request.name
@@ -57,12 +64,12 @@ class Wish:
         self.takes_all = ask.allocation_mode == "All"
         self.count = ask.count or 1
         self.all_devices: tuple[tuple[NodePool, PoolDevice], ...] = ()
-        self._node = node
-        self._binding = binding
+        self._node = ground.node
+        self._binding = ground.fleet.features.enabled(gates.DEVICE_BINDING_CONDITIONS)
         self._selectable: dict[int, bool] = {}
 
     def selects(self, item: PoolDevice) -> bool:
-        """Whether class and request admit the device on this node; raises ClaimError where CEL has no answer."""
+        """Whether class and request admit the device on this node; ClaimError where CEL has no answer."""
         known = self._selectable.get(id(item))
         if known is None:
             known = self._selectable[id(item)] = self._evaluate(item)
@@ -111,20 +118,18 @@ class Ask:
         self.constraints = constraints
 
 
-def prepare(fleet: Fleet, claim: ResourceClaim, node: Node, pools: tuple[NodePool, ...]) -> Ask:
-    """Check a claim and look up what it refers to; raises ClaimError or NodeError, naming the request at fault."""
+def prepare(ground: Ground, claim: ResourceClaim) -> Ask:
+    """Check a claim and look up what it refers to; ClaimError and NodeError name the request at fault."""
     alternatives = []
     least = 0
     for request in claim.spec.devices.requests:
-        wishes: tuple[Wish, ...] = tuple(
-            _wish(fleet, claim, request, ask, node, pools) for ask in _asks(fleet, claim, request)
-        )
+        wishes = tuple(_wish(ground, claim, request, ask) for ask in _asks(ground.fleet, claim, request))
         alternatives.append(wishes)
         least += min(wish.count for wish in wishes)
     if least > MAX_RESULTS:
         raise ClaimError("too-many-devices", at=label(claim), count=least, limit=MAX_RESULTS)
     try:
-        constraints = constraints_of(claim, fleet.features)
+        constraints = constraints_of(claim, ground.fleet.features)
     except ClaimError as error:
         error.at = label(claim)
         raise
@@ -154,13 +159,9 @@ def _asks(
 
 
 def _wish(
-    fleet: Fleet,
-    claim: ResourceClaim,
-    request: DeviceRequest,
-    ask: ExactDeviceRequest | DeviceSubRequest,
-    node: Node,
-    pools: tuple[NodePool, ...],
+    ground: Ground, claim: ResourceClaim, request: DeviceRequest, ask: ExactDeviceRequest | DeviceSubRequest
 ) -> Wish:
+    fleet = ground.fleet
     at = label(claim, f"{request.name}/{ask.name}" if isinstance(ask, DeviceSubRequest) else request.name)
     for index, selector in enumerate(ask.selectors):
         if selector.cel is None:
@@ -177,18 +178,11 @@ def _wish(
     if device_class is None:
         raise ClaimError("unknown-class", at=at, device_class=ask.device_class_name)
     clauses = clauses_of(fleet, device_class, ask, at)
-    wish = Wish(
-        request,
-        ask,
-        device_class=device_class,
-        clauses=clauses,
-        node=node,
-        binding=fleet.features.enabled(gates.DEVICE_BINDING_CONDITIONS),
-    )
+    wish = Wish(request, ask, device_class=device_class, clauses=clauses, ground=ground)
     if ask.allocation_mode not in ("", "ExactCount", "All"):
         raise ClaimError("unsupported-mode", at=at, mode=ask.allocation_mode)
     if wish.takes_all:
-        wish.all_devices = tuple(_all_devices(fleet, wish, pools, at))
+        wish.all_devices = tuple(_all_devices(ground, wish, at))
         wish.count = len(wish.all_devices)
     return wish
 
@@ -196,7 +190,7 @@ def _wish(
 def clauses_of(
     fleet: Fleet, device_class: DeviceClass, ask: ExactDeviceRequest | DeviceSubRequest, at: str
 ) -> list[Clause]:
-    """All selectors that a device has to pass, those of the class first; raises ClaimError for other kinds."""
+    """All selectors to be passed, those of the class first; raises ClaimError for unknown kinds."""
     owner = f"class {device_class.metadata.name}"
     return [*_clauses(fleet, owner, device_class.spec.selectors), *_clauses(fleet, at, ask.selectors)]
 
@@ -208,22 +202,20 @@ def _clauses(fleet: Fleet, owner: str, selectors: Sequence[DeviceSelector]) -> I
         yield Clause(matcher=fleet.matcher(selector.cel.expression), owner=owner, index=index)
 
 
-def _all_devices(
-    fleet: Fleet, wish: Wish, pools: tuple[NodePool, ...], at: str
-) -> Iterator[tuple[NodePool, PoolDevice]]:
+def _all_devices(ground: Ground, wish: Wish, at: str) -> Iterator[tuple[NodePool, PoolDevice]]:
     """How much "all" is: known only when every pool of the node is complete and valid."""
-    for seen in pools:
+    for seen in ground.pools:
         if seen.pool.incomplete:
             raise NodeError("incomplete-pool", at=at, pool="/".join(seen.pool.key))
         if seen.pool.invalid is not None:
             raise NodeError("invalid-pool", at=at, pool="/".join(seen.pool.key), why=str(seen.pool.invalid))
         for item in seen.devices:
-            if wish.selects(item) and _large_enough(fleet, wish, item):
+            if wish.selects(item) and _large_enough(ground.fleet, wish, item):
                 yield seen, item
 
 
 def _large_enough(fleet: Fleet, wish: Wish, item: PoolDevice) -> bool:
-    """Devices that are too small by nature are none of "all"; before 1.37 neither were those with too little left."""
+    """Devices too small by nature are none of "all"; before 1.37, nor were those with too little left."""
     features = fleet.features
     if not features.enabled(gates.CONSUMABLE_CAPACITY):
         return True

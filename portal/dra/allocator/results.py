@@ -64,7 +64,7 @@ def _result(taken: Taken, features: Features, share_id: Callable[[], str]) -> De
 def _configuration(
     claim: ResourceClaim, chosen: Sequence[Wish], features: Features
 ) -> Iterator[DeviceAllocationConfiguration]:
-    """Configuration of the classes that were used, each once, then that of the claim where it concerns the choice."""
+    """That of the classes used, each once, then that of the claim as far as it concerns the choice."""
     classes: dict[str, tuple[DeviceClass, list[str]]] = {}
     for wish in chosen:
         _, names = classes.setdefault(wish.device_class.metadata.name, (wish.device_class, []))

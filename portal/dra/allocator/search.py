@@ -1,8 +1,8 @@
 """Depth-first search for devices: claims, requests and alternatives in their order, devices in theirs.
 
-The first solution in that order is the answer, as kube-scheduler finds it. What is left out on the way cannot hold
-an earlier solution: within one request devices are chosen in ascending order (any other order of the same devices
-is the same choice), and a device whose twin has just failed in the same place is not tried.
+The first solution in that order is the answer, as kube-scheduler finds it. What is left out on the way
+cannot hold an earlier solution: within one request devices are chosen in ascending order (any other order of
+the same devices is the same choice), and a device whose twin has just failed in the same place is not tried.
 """
 
 from collections.abc import Hashable, Iterator
@@ -20,7 +20,7 @@ class StepLimitError(Exception):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where the search stands: the next device of a request's chosen alternative (None while none is chosen)."""
+    """Where the search stands: at a device of a request's alternative (None while none is chosen)."""
 
     claim: int
     request: int = 0
@@ -51,7 +51,7 @@ class Search:
     def run(self) -> bool:
         """Whether there is a solution; it is then in `taken` and `chosen`, claim by claim.
 
-        Raises ClaimError or NodeError where the search runs into a fault, StepLimitError when it takes too long.
+        Raises ClaimError or NodeError where the search meets a fault, StepLimitError when it takes too long.
         """
         stack: list[Iterator[Place]] = []
         place: Place | None = Place(claim=0)
@@ -168,7 +168,7 @@ class Search:
 
 
 class Twins:
-    """Devices that are the same to every request, constraint and ledger of this attempt, but for their name."""
+    """Devices that are the same to every request, constraint and ledger of this attempt."""
 
     def __init__(self, asks: tuple[Ask, ...], state: State) -> None:
         self._state = state

@@ -65,7 +65,7 @@ class State:
         return tuple(self._trying.get(item.id, ()))
 
     def take(self, wish: Wish, seen: NodePool, item: PoolDevice, claim: int) -> Taken | None:
-        """Use the device unless capacity, counters or taints forbid it; constraints are not looked at here."""
+        """Use the device unless capacity, counters or taints forbid it; constraints come after."""
         shared = self.shareable(item) and not wish.admin
         share: Share | None = None
         if self._sharing:
@@ -115,7 +115,7 @@ class State:
             used[name] = used.get(name, 0) + sign * amount.nanos
 
     def _counters_for(self, wish: Wish, pool: Pool, item: PoolDevice) -> Counters | None:
-        """The pool's counters, if this device draws on them now: a shared device does so once, administrators never."""
+        """The counters that this device draws on now: a shared one does so once, administrators never."""
         if wish.admin or not self._counting or not item.device.consumes_counters:
             return None
         if self._trying.get(item.id) or self._holdings.at_all(item.id):

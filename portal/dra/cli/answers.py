@@ -36,15 +36,7 @@ def answer_line(line: bytes | str) -> Answer:
         scenario = msgspec.json.decode(line, type=Scenario)
         inventory = Inventory()
         inventory.add_all(scenario.objects, "objects")
-        node = scenario.node
-        if isinstance(node, dict):
-            before = len(inventory.nodes)
-            inventory.add_all({"apiVersion": "v1", "kind": "Node", **node}, "node")
-            if len(inventory.nodes) == before:
-                raise UnreadableError(
-                    inventory.complaints[-1] if inventory.complaints else "node: not a Node"
-                )
-            node = inventory.nodes[-1].metadata.name
+        node = _node(inventory, scenario.node)
         features = features_of(kubernetes=scenario.kubernetes, gates=scenario.features)
         return answer(inventory, names=scenario.claims, node=node, features=features)
     except (
@@ -55,6 +47,17 @@ def answer_line(line: bytes | str) -> Answer:
         UnknownFeature,
     ) as error:
         return input_error(str(error))
+
+
+def _node(inventory: Inventory, node: str | dict[str, Any] | None) -> str | None:
+    """The node's name; a Node given as an object joins the others."""
+    if not isinstance(node, dict):
+        return node
+    before = len(inventory.nodes)
+    inventory.add_all({"apiVersion": "v1", "kind": "Node", **node}, "node")
+    if len(inventory.nodes) == before:
+        raise UnreadableError(inventory.complaints[-1] if inventory.complaints else "node: not a Node")
+    return inventory.nodes[-1].metadata.name
 
 
 def input_error(message: str, complaints: Sequence[str] = ()) -> Answer:

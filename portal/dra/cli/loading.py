@@ -91,7 +91,7 @@ class Inventory:
         )
 
     def claim(self, name: str) -> ResourceClaim:
-        """A claim by `namespace/name`, or by its name alone where that is unambiguous. Raises UnreadableError."""
+        """A claim by `namespace/name`, or by its name where that is unique; raises UnreadableError."""
         namespace, slash, bare = name.partition("/")
         if slash:
             found = [self.claims[namespace, bare]] if (namespace, bare) in self.claims else []
@@ -105,14 +105,14 @@ class Inventory:
 
 
 def features_of(*, kubernetes: str | None, gates: Iterable[str] | None) -> Features:
-    """Exactly the gates named, or the defaults of a version, or those of the latest; raises UnknownFeature."""
+    """The gates named, or the defaults of a version, else of the latest; raises UnknownFeature."""
     if gates is not None:
         return Features.parse(",".join(gates))
     return Features.for_version(kubernetes or LATEST)
 
 
 def load(paths: Iterable[str]) -> Inventory:
-    """Read manifests: YAML (several documents), JSON, Lists; `-` is standard input. Raises UnreadableError."""
+    """Read manifests: YAML documents, JSON, Lists; `-` is standard input. Raises UnreadableError."""
     inventory = Inventory()
     for path in paths:
         try:
@@ -135,7 +135,7 @@ def _documents(text: str, path: str) -> Iterator[Any]:
     import yaml
 
     try:
-        yield from yaml.load_all(text, Loader=_loader())  # noqa: S506 - a safe loader without timestamps
+        yield from yaml.load_all(text, Loader=_loader())
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UnreadableError(f"{path}: {' '.join(str(error).split())}") from None
 

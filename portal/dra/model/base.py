@@ -14,8 +14,8 @@ from msgspec import field
 class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """Parent of all structs: immutable, keyword-only, camelCase on the wire, unset fields left out.
 
-    They are trees without cycles and there are millions of them in a large fleet, so the garbage collector may
-    pass them by.
+    They are trees without cycles and there are millions of them in a large fleet, so the garbage collector
+    may pass them by.
     """
 
 

@@ -86,16 +86,13 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def decode_object(raw: bytes | str | dict[str, Any], *, source: str = "") -> Object:
-    """Decode one object by its kind and apiVersion, normalised to `resource.k8s.io/v1` (core/v1 for Node and Pod).
+    """Decode one object by its kind and apiVersion, normalised to `resource.k8s.io/v1` or core/v1.
 
-    `source` (a file and document, say) leads the name in error messages. Raises Malformed with the path of the
-    field at fault, or UnknownKind.
+    `source` (a file and document, say) leads the name in error messages. Raises Malformed with the path of
+    the field at fault, or UnknownKind.
     """
     try:
-        if isinstance(raw, dict):
-            header = msgspec.convert(raw, _Header)
-        else:
-            header = _header.decode(raw)
+        header = msgspec.convert(raw, _Header) if isinstance(raw, dict) else _header.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         path, reason = _split(error)
         raise Malformed("", source, path, reason) from None
@@ -103,7 +100,8 @@ def decode_object(raw: bytes | str | dict[str, Any], *, source: str = "") -> Obj
 
 
 def decode_page(raw: bytes) -> Page:
-    """Decode a page of a typed list (`ResourceSliceList`, `NodeList`, …); a bad item does not take its neighbours down.
+    """Decode a page of a typed list (`ResourceSliceList`, `NodeList`, …); a bad item does not take its
+    neighbours down.
 
     Raises Malformed when the page itself is not a list.
     """
@@ -178,7 +176,9 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _from_beta1(kind: str, data: dict[str, Any], api_version: str = f"{_GROUP}/v1beta1") -> dict[str, Any]:
-    """v1beta1 nests a device's content under `basic` and has an exact request's fields in the request itself."""
+    """v1beta1 nests a device's content under `basic` and has an exact request's fields in the request
+    itself.
+    """
     if not api_version.endswith("v1beta1"):
         return data
     changed: dict[str, Any] = data
@@ -239,7 +239,7 @@ def _split(error: BaseException) -> tuple[str, str]:
 
 
 def walk_list(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The objects of a manifest: a List (or typed list) is taken apart, however deep; anything else stands for itself."""
+    """The objects of a manifest: Lists and typed lists are taken apart; all else stands for itself."""
     kind = data.get("kind")
     items = data.get("items")
     if isinstance(kind, str) and kind.endswith("List") and (isinstance(items, list) or items is None):
@@ -247,20 +247,9 @@ def walk_list(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
             if not isinstance(item, dict):
                 raise Malformed(kind, "", "items", f"expected objects, got {type(item).__name__}")
             if "kind" not in item and kind != "List":
-                item = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
-            yield from walk_list(item)
+                header = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
+                yield from walk_list({**header, **item})
+            else:
+                yield from walk_list(item)
     else:
         yield data
-
-
-__all__ = [
-    "Malformed",
-    "Object",
-    "ObjectMeta",
-    "Page",
-    "UnknownKind",
-    "decode_object",
-    "decode_page",
-    "encode",
-    "walk_list",
-]

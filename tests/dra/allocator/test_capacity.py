@@ -38,7 +38,7 @@ def wants(name: str = "r", count: int = 1, **requested: str) -> dict[str, Any]:
 def consumed(capacity: Any, asked: str | None, features: Features = ALL) -> str | None:
     """What a request consumes of a device's one capacity; None if the device is not eligible."""
     where = fleet(slice_of(shared(m=capacity)), features=features)
-    found = tried(where, claim(wants(**({} if asked is None else {"m": asked}))))
+    found = tried(where, claim(wants() if asked is None else wants(m=asked)))
     if picked(found) == "unschedulable":
         return None
     (result,) = results(found)

@@ -1,4 +1,4 @@
-"""Partitions share counters: what one takes is gone for the others (KEP-4815), and some do not go together (KEP-5963)."""
+"""Partitions share counters (KEP-4815), and some do not go together (KEP-5963)."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ ABSENT = "device.attributes['gpu.example.com'].absent == 1"
         (
             ask(selectors=[{}]),
             "claim: unsupported-selector",
-            "request r, selector #0: the CEL expression is empty",
+            "request r, selector #0: empty CEL expression",
         ),
         (ask(allocationMode="Some"), "claim: unsupported-mode", "unsupported allocation mode Some"),
         (ask(count=33), "claim: too-many-devices", "asks for 33 devices, which exceeds the limit of 32"),

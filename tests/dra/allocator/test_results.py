@@ -121,7 +121,7 @@ def labelled(*keys: str) -> dict[str, Any]:
     return {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}]}
 
 
-EVERYWHERE = {"node": None, "allNodes": True}
+EVERYWHERE: dict[str, Any] = {"node": None, "allNodes": True}
 
 
 @pytest.mark.parametrize(
