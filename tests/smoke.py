@@ -1,8 +1,8 @@
 """Walks the main job over HTTP as people would: ``python -m tests.smoke [--kubeconfig PATH]``.
 
 On free ports and in a temporary directory the whole desk is started, over an embedded cluster or, with
-``--kubeconfig``, over a real one; there a node, devices, a class and a namespace of a unique name are made and
-removed afterwards. Every step is printed with its time; the exit status is 0 only if every step held.
+``--kubeconfig``, over a real one; there a node, devices, a class and a namespace of a unique name are made
+and removed afterwards. Every step is printed with its time; the exit status is 0 only if every step held.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import requests
 import yaml
+from django.conf import settings
 
 from portal.kube.client import Client
 from portal.kube.config import Credentials
@@ -47,6 +48,7 @@ class Walk:
         self.kubeconfig = kubeconfig
         self.researcher = Visitor(stack.url)
         self.lead = Visitor(stack.url)
+        self.stranger = Visitor(stack.url)
         self.administrator = Visitor(stack.url)
         self.finance = Visitor(stack.url)
         self.class_name = ""
@@ -65,16 +67,17 @@ class Walk:
         return self._manage("cluster", "list").splitlines()[-1].strip()
 
     def sign_in(self) -> str:
-        """researcher, lead, administrator and finance sign in"""
+        """two researchers, lead, administrator and finance sign in"""
         for visitor, name in (
             (self.researcher, "rhea"),
+            (self.stranger, "mika"),
             (self.lead, "leo"),
             (self.administrator, "ada"),
             (self.finance, "finn"),
         ):
             page = visitor.sign_in(name, PASSWORD)
             expect(page.status == 200 and page.path == "/", f"{name} came to {page.path}: {page.text[:300]}")
-        return "rhea, leo, ada, finn"
+        return "rhea, mika, leo, ada, finn"
 
     def bind_namespace(self) -> str:
         """the administrator binds a namespace to the project"""
@@ -128,17 +131,20 @@ class Walk:
     def waiting_for_pod(self) -> str:
         """a claim exists on the cluster and waits for a Pod"""
         page = self._until_state("waiting-for-pod")
-        (claim,) = self.room.client.list_all(RESOURCE_CLAIMS, namespace=self.room.namespace)
+        claims = self.room.client.list_all(RESOURCE_CLAIMS, namespace=self.room.namespace)
+        expect(len(claims) == 1, f"{len(claims)} claims on the cluster")
+        (claim,) = claims
         self.claim_name = claim["metadata"]["name"]
         expect(not (claim.get("status") or {}).get("allocation"), "it is allocated without any Pod")
         expect(self.claim_name in page.element("pod-snippet"), "the snippet does not name the claim")
         return self.claim_name
 
     def hide_from_strangers(self) -> str:
-        """finance, no member of the project, does not find the request"""
-        page = self.finance.get(self.request_path)
-        expect(page.status == 404, f"status {page.status}")
-        return "404"
+        """to a stranger the request does not exist, and finance may not read it"""
+        for visitor, wanted in ((self.stranger, 404), (self.finance, 403)):
+            page = visitor.get(self.request_path)
+            expect(page.status == wanted, f"{page.status} instead of {wanted}")
+        return "404, 403"
 
     def hold(self) -> str:
         """one click holds the device"""
@@ -205,20 +211,18 @@ class Walk:
         form = page.form(having="name")
         scopes = list(form.choices["scopes"])
         after = self.researcher.submit(page, form, name="smoke", scopes=scopes)
-        token = re.search(r"\b[0-9a-f]{64}\b|cd_[A-Za-z0-9_-]{20,}", after.text)
+        token = re.search(r"\bcdesk_[0-9a-f]{40,}\b", after.text)
         expect(token is not None, f"no token is shown: {after.text[:600]}")
         assert token is not None
         self.token = token[0]
-        (request,) = self._api("requests/")["results"]
-        expect(request["state"] == "in-use", str(request))
+        rows = self._api("requests/")["results"]
+        expect([row["state"] for row in rows] == ["in-use"], str(rows))
         devices = self._api("devices/", q=self.room.driver)["results"]
         expect({device["state"] for device in devices} == {"held", "free"}, str(devices))
-        allocations = [
-            row for row in self._api("allocations/")["results"] if row["claim_name"] == self.claim_name
-        ]
-        expect(len(allocations) == 1 and allocations[0]["device_name"] == self.device, str(allocations))
-        charges = self._api("charges/")
-        expect(bool(charges["results"]), str(charges))
+        allocations = self._allocations()
+        expect([row["device"] for row in allocations] == [self.device], str(allocations))
+        lines = [row for row in self._api("charges/")["lines"] if row["device_class"] == self.class_name]
+        expect(len(lines) == 1 and int(lines[0]["exact_numerator"]) > 0, str(lines))
         refused = requests.get(f"{self.stack.url}/api/v1/devices/", timeout=10)
         expect(refused.status_code == 401, f"without a token: {refused.status_code}")
         return f"{len(devices)} devices, 1 request, 1 allocation"
@@ -237,15 +241,11 @@ class Walk:
 
     def free_again(self) -> str:
         """both devices are free again, and the history has an end"""
-        self._until(
-            self._devices, lambda found: found.states.count("free") == 2, "two free devices"
+        self._until(self._devices, lambda found: found.states.count("free") == 2, "two free devices")
+
+        (row,) = self._until(
+            self._allocations, lambda rows: bool(rows and rows[0]["ended_at"]), "the allocation has an end"
         )
-
-        def look() -> dict[str, Any]:
-            rows = self._api("allocations/")["results"]
-            return next((row for row in rows if row["claim_name"] == self.claim_name), {})
-
-        row = self._until(look, lambda found: bool(found.get("ended_at")), "the allocation has an end")
         return f"{row['started_at']} – {row['ended_at']}"
 
     STEPS = (
@@ -283,6 +283,10 @@ class Walk:
         expect(answer.status_code == 200, f"{path}: {answer.status_code} {answer.text[:300]}")
         found: dict[str, Any] = answer.json()
         return found
+
+    def _allocations(self) -> list[dict[str, Any]]:
+        """The history of this run's claim."""
+        return [row for row in self._api("allocations/")["results"] if row["claim"] == self.claim_name]
 
     def _until_state(self, state: str) -> Page:
         return self._until(
@@ -396,7 +400,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--kubeconfig", type=Path, help="a real cluster; its current context may do everything"
     )
-    return run(parser.parse_args(arguments).kubeconfig)
+    kubeconfig = parser.parse_args(arguments).kubeconfig
+    # This process only visits the desk: the errors of `portal.kube` stay in English.
+    settings.configure(USE_I18N=False)
+    return run(kubeconfig)
 
 
 if __name__ == "__main__":

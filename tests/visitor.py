@@ -75,6 +75,10 @@ class _Reader(HTMLParser):
         if tag == "select":
             self._select = self._option = ""
         if tag == "textarea":
+            if self._textarea:
+                # As browsers read it: a line break right after the tag is none of the text.
+                fields = self.forms[-1].fields
+                fields[self._textarea] = fields[self._textarea].removeprefix("\n")
             self._textarea = ""
         if tag in {"script", "style"}:
             self._hidden -= 1
@@ -131,7 +135,7 @@ class Page:
         for form in self.forms:
             if (
                 form.method == "post"
-                and form.action.endswith(action)
+                and (form.action or self.path).endswith(action)
                 and (not having or having in form.fields)
             ):
                 return form

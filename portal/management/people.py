@@ -17,6 +17,7 @@ class Person:
 
 PEOPLE = (
     Person("rhea", "Rhea", "Okafor", "researcher"),
+    Person("mika", "Mika", "Sorensen", "researcher of another project"),
     Person("leo", "Leo", "Marchetti", "project lead"),
     Person("ada", "Ada", "Lindqvist", "platform administrator", is_administrator=True),
     Person("finn", "Finn", "Duarte", "finance", is_finance=True),

@@ -24,7 +24,7 @@ PROJECTS = (
     (
         *("weather-models", "Weather models", "GEO-2200"),
         "Medium-range ensemble forecasts.",
-        {"leo": "member"},
+        {"leo": "member", "mika": "member"},
     ),
 )
 
