@@ -16,6 +16,7 @@ from aiohttp import web
 
 from portal.demo import controllers, tls
 from portal.demo.auth import Accounts
+from portal.demo.expiry import expire_events
 from portal.demo.fleet import check_wish, plant
 from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
 from portal.demo.load import Churn, FleetSize, check_churn
@@ -75,6 +76,7 @@ async def _work(store: Store, arguments: argparse.Namespace) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(keep_namespaces(store))
         tasks.create_task(keep_quotas(store))
+        tasks.create_task(expire_events(store))
         if not arguments.no_controllers:
             tasks.create_task(controllers.run(store, kubelet=not arguments.no_kubelet))
         if arguments.churn:
@@ -88,7 +90,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     store = Store(journal=journal, history_limit=arguments.history)
     accounts = Accounts.kept_in(journal)
     server = ApiServer(store, accounts, bookmark_seconds=arguments.bookmark_seconds)
-    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=1.0)
+    runner = server.runner()
     await runner.setup()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -195,7 +195,7 @@ class _Reader:
             return self._quantity(value, path)
         name = kind.name
         if name == _OBJECT:
-            return value
+            return value  # what only its reader understands
         if name == "datetime":
             if not isinstance(value, str) or not _TIME.match(value):
                 layout = "2006-01-02T15:04:05Z07:00"
@@ -204,6 +204,8 @@ class _Reader:
                 )
             return value
         if not isinstance(value, _PYTHON_TYPES[name]) or (isinstance(value, bool) and name != "bool"):
+            raise self._wrong(value, kind, path)
+        if name == "int" and not -(2**63) <= int(value) < 2**63:
             raise self._wrong(value, kind, path)
         return value
 

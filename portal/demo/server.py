@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import logging
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ _PATCHES: dict[str, PatchKind] = {
     "application/strategic-merge-patch+json": "strategic",
     "application/apply-patch+yaml": "apply",
 }
+log = logging.getLogger(__name__)
 FAULTS_PATH = "/claimdesk/faults"
 
 
@@ -46,17 +48,25 @@ class ApiServer:
         self.accounts = accounts
         self.faults = Faults()
         self._bookmark_seconds = bookmark_seconds
-        self._watches: set[asyncio.Task[Any]] = set()
+        self.watches: set[asyncio.Task[Any]] = set()
 
-    def application(self) -> web.Application:
-        """The aiohttp application; closing it ends all watches."""
+    def runner(self) -> web.AppRunner:
+        """What serves it; cleaning it up ends all watches.
+
+        A handler is cancelled when its client goes: else a quiet watch would live on for an hour.
+        """
+        return web.AppRunner(
+            self._application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+        )
+
+    def _application(self) -> web.Application:
         app = web.Application(client_max_size=_BODY_LIMIT)
         app.router.add_route("*", "/{path:.*}", self._handle)
         app.on_shutdown.append(self._end_watches)
         return app
 
     async def _end_watches(self, _app: web.Application) -> None:
-        for task in list(self._watches):
+        for task in list(self.watches):
             task.cancel()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -70,6 +80,9 @@ class ApiServer:
         except web.HTTPRequestEntityTooLarge:
             message = f"Request entity too large: limit is {_BODY_LIMIT}"
             return _refusal(errors.ApiError(413, "RequestEntityTooLarge", message))
+        except Exception as error:
+            log.exception("%s %s", request.method, request.path)
+            return _refusal(errors.internal(str(error)))
 
     async def _route(self, request: web.Request, user: User) -> web.StreamResponse:
         path = request.path
@@ -147,7 +160,7 @@ class ApiServer:
         await response.prepare(request)
         task = asyncio.current_task()
         assert task is not None
-        self._watches.add(task)
+        self.watches.add(task)
         try:
             await watch.stream(response, self.faults)
             await response.write_eof()
@@ -155,14 +168,14 @@ class ApiServer:
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self._watches.discard(task)
+            self.watches.discard(task)
         return response
 
     async def _create(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         body = await _object(request)
         manager = _manager(request, query)
         if where.subresource == "binding":
-            node = (body.get("target") or {}).get("name", "")
+            node = _part(body, "target").get("name") or ""
             self.store.bind(
                 where.name, node, namespace=where.namespace, manager=manager, dry_run=query.dry_run()
             )
@@ -181,7 +194,7 @@ class ApiServer:
 
     async def _update(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         body = await _object(request)
-        named = (body.get("metadata") or {}).get("name") or ""
+        named = _part(body, "metadata").get("name") or ""
         if named != where.name:
             raise errors.bad_request(
                 f"the name of the object ({named}) does not match the name on the URL ({where.name})"
@@ -255,19 +268,19 @@ def _success(where: Target, uid: str) -> dict[str, Any]:
 
 
 def _selector(where: Target, query: Query) -> selectors.Selector:
+    fields = query.text("fieldSelector")
+    if where.name:
+        fields = f"metadata.name={where.name},{fields}"
     return selectors.parse(
-        where.resource,
-        namespace=where.namespace,
-        labels=query.text("labelSelector"),
-        fields=query.text("fieldSelector"),
+        where.resource, namespace=where.namespace, labels=query.text("labelSelector"), fields=fields
     )
 
 
 def _verb(method: str, where: Target, query: Query) -> str:
     if method in ("GET", "HEAD"):
-        if where.name:
-            return "get"
-        return "watch" if query.flag("watch") else "list"
+        if query.flag("watch") and not where.subresource:
+            return "watch"
+        return "get" if where.name else "list"
     if method == "DELETE":
         return "delete" if where.name else "deletecollection"
     verb = {"POST": "create", "PUT": "update", "PATCH": "patch"}.get(method)
@@ -386,18 +399,35 @@ async def _object(request: web.Request) -> dict[str, Any]:
 
 
 async def _delete_options(request: web.Request, query: Query) -> dict[str, Any]:
-    body = await _body(request) if request.can_read_body else {}
-    preconditions = body.get("preconditions") or {}
+    body = await _object(request) if request.can_read_body else {}
+    preconditions = _part(body, "preconditions")
     grace = body.get("gracePeriodSeconds")
     if "gracePeriodSeconds" in query.values:
         grace = query.number("gracePeriodSeconds")
+    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
+        raise errors.bad_request("gracePeriodSeconds: a whole number is expected")
+    propagation = query.text("propagationPolicy") or body.get("propagationPolicy") or ""
+    if propagation not in ("", "Background", "Foreground", "Orphan"):
+        text = f'Unsupported value: "{propagation}": supported values: "Background", "Foreground", "Orphan"'
+        cause = errors.Cause("propagationPolicy", "FieldValueNotSupported", text)
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
     return {
-        "propagation": query.text("propagationPolicy") or body.get("propagationPolicy") or "",
+        "propagation": propagation,
         "grace_period_seconds": grace,
         "uid": preconditions.get("uid") or "",
         "resource_version": preconditions.get("resourceVersion") or "",
         "dry_run": query.dry_run() or "All" in (body.get("dryRun") or ()),
     }
+
+
+def _part(body: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object inside a body, empty when absent; 400 when it is something else."""
+    part = body.get(name)
+    if part is None:
+        return {}
+    if not isinstance(part, dict):
+        raise errors.bad_request(f"json: cannot unmarshal into {name}: an object is expected")
+    return part
 
 
 def _json(body: bytes, *, status: int = 200) -> web.Response:

@@ -118,7 +118,7 @@ def serving(data: Path | None = None, **settings: Any) -> Iterator[Api]:
         if not store.exists("namespaces", "lab"):
             store.create("namespaces", {"metadata": {"name": "lab"}})
         server = ApiServer(store, Accounts(TOKENS), bookmark_seconds=bookmark_seconds)
-        runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.2)
+        runner = server.runner()
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         stop = asyncio.Event()
