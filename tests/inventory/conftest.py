@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from inventory.follow.discovery import CORE
-from inventory.mirror.batches import Batch, Gap, Unreadable
+from inventory.mirror.batches import Batch, Gap, Item, Unreadable
 from inventory.mirror.decoding import item_of
 from inventory.mirror.writer import Writer
 from inventory.models import Cluster, Observation, Stream
@@ -47,10 +47,14 @@ class Mirror:
 
         resource = RESOURCES[objects[0]["kind"]] if objects else more.pop("resource")
         more.pop("resource", None)
-        items, bad = [], []
+        items: list[Item] = []
+        bad: list[Unreadable] = []
         for obj in objects:
             named = item_of(msgspec.json.encode(obj), resource=resource, deleted=deleted)
-            (bad if isinstance(named, Unreadable) else items).append(named)  # type: ignore[arg-type]  # by its class
+            if isinstance(named, Unreadable):
+                bad.append(named)
+            else:
+                items.append(named)
         return Batch(resource=resource, received_at=self.now, items=items, unreadable=bad, **more)
 
     def see(self, *objects: Json, deleted: bool = False, since: datetime | None = None) -> int:

@@ -16,8 +16,8 @@ KINDS = {resource.plural: resource.kind for resource in RESOURCES.values()}
 
 @dataclass
 class Mini:
-    """Objects by plural and (namespace, name). Faults are used up in order: each of `lists` and `watches` answers the
-    next list or watch of its resource instead of us (None = answer as usual)."""
+    """Objects by plural and (namespace, name). Faults are used up in order: each of `lists` and `watches`
+    answers the next list or watch of its resource instead of us (None = answer as usual)."""
 
     objects: dict[str, dict[tuple[str, str], Json]] = field(default_factory=dict)
     log: list[tuple[str, int, str, Json]] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Mini:
     closed: bool = False
     generation: int = 0
 
-    # --- what happens on the cluster -------------------------------------------------------------------------
+    # --- what happens on the cluster ------------------------------------------------------------------
 
     def put(self, *objects: Json, quietly: bool = False) -> None:
         """Create or replace; `quietly` writes no history (it was compacted at once)."""
@@ -67,27 +67,29 @@ class Mini:
             self.generation += 1
             self.changed.notify_all()
 
-    # --- how it answers --------------------------------------------------------------------------------------
+    # --- how it answers -------------------------------------------------------------------------------
 
     def __call__(self, request: Received) -> Reply:
         if self.everything is not None:
             return self.everything
+        plural = request.path.rpartition("/")[2]
         if request.path == "/version":
             return Reply(body={"gitVersion": "v1.36.2"})
         if request.path.startswith("/apis/resource.k8s.io") and request.path.count("/") < 4:
             return self._discovery(request.path)
-        if request.path.endswith("selfsubjectaccessreviews"):
+        if plural == "selfsubjectaccessreviews":
             return Reply(status=201, body={"status": {"allowed": True}})
-        plural = request.path.rpartition("/")[2]
         if plural not in KINDS:
             return Reply(status=404, body=status(404, "NotFound", "no such thing"))
-        script = self.watches if "watch" in request.query else self.lists
-        if "limit" in request.query and request.query["limit"] == "1":
-            return self._list(plural, request)
-        planned = script.get(plural) or []
-        reply = planned.pop(0) if planned else None
-        if reply is not None:
-            return reply
+        return self._planned(plural, request) or self._usual(plural, request)
+
+    def _planned(self, plural: str, request: Received) -> Reply | None:
+        if request.query.get("limit") == "1":
+            return None
+        planned = (self.watches if "watch" in request.query else self.lists).get(plural)
+        return planned.pop(0) if planned else None
+
+    def _usual(self, plural: str, request: Received) -> Reply:
         return self._watch(plural, request) if "watch" in request.query else self._list(plural, request)
 
     def _discovery(self, path: str) -> Reply:
@@ -125,10 +127,9 @@ class Mini:
         position = 0
         while True:
             with self.changed:
-                self.changed.wait_for(
-                    lambda: self.closed or self.generation != generation or len(self.log) > position,
-                    timeout=max(0.0, ends_at - time.monotonic()),
-                )
+                while not (self.closed or self.generation != generation or len(self.log) > position):
+                    if not self.changed.wait(max(0.0, ends_at - time.monotonic())):
+                        break
                 if self.closed or self.generation != generation or time.monotonic() >= ends_at:
                     return
                 news, position = self.log[position:], len(self.log)

@@ -220,11 +220,9 @@ def test_a_silent_server_is_given_up_in_time() -> None:
         release.wait(5)
         return Reply(body={})
 
-    with (
-        client_of(script, timeout=0.1) as (client, _),
-        pytest.raises(errors.Unreachable, match="did not answer within"),
-    ):
-        client.version()
+    with client_of(script, timeout=0.1) as (client, _):
+        with pytest.raises(errors.Unreachable, match="did not answer within"):
+            client.version()
         release.set()
 
 
@@ -240,7 +238,7 @@ def test_an_answer_that_drips_is_given_up_in_time() -> None:
         pytest.raises(errors.Unreachable, match="did not answer within"),
     ):
         client.version()
-        assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 3
 
 
 def test_an_answer_that_breaks_off_is_unreachable() -> None:

@@ -138,10 +138,12 @@ def test_a_partial_list_takes_nothing_away(followed: Followed) -> None:
     # The second page fails for a while: what is gone is not known yet.
     followed.mini.lists["nodes"] = [None, broken, None, broken]
     seen: list[int] = []
-    followed.until(
-        lambda: bool(seen.append(Node.objects.count())) or not followed.mini.lists["nodes"],
-        lambda: Node.objects.count() == 4,
-    )
+
+    def failures_over() -> bool:
+        seen.append(Node.objects.count())
+        return not followed.mini.lists["nodes"]
+
+    followed.until(failures_over, lambda: Node.objects.count() == 4)
     assert set(seen) <= {5, 4}
     assert seen[0] == 5
 
@@ -149,7 +151,8 @@ def test_a_partial_list_takes_nothing_away(followed: Followed) -> None:
 def test_history_that_was_compacted_means_list_again_and_compare(followed: Followed) -> None:
     held = one_of_everything(followed)
     followed.until(followed.synced)
-    # While nobody looks: released, held by another claim, and a node goes and another comes; and no history of it.
+    # While nobody looks: released, held by another claim, and a node goes and another comes; and no
+    # history of it.
     followed.mini.put(held | {"status": {}}, quietly=True)
     other = claim("other", allocated=allocation(result("gpu-1")))
     followed.mini.put(other, node("n2"), quietly=True)

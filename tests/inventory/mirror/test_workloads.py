@@ -24,7 +24,7 @@ from tests.inventory.objects import (
 NINE = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 
-# --- nodes ---------------------------------------------------------------------------------------------------
+# --- nodes --------------------------------------------------------------------------------------------
 
 
 def test_a_node_keeps_what_its_device_plugins_advertise(mirror: Mirror) -> None:
@@ -64,7 +64,7 @@ def test_a_node_that_goes_down_and_up_is_observed_at_the_times_of_its_condition(
     ]
 
 
-# --- Pods ----------------------------------------------------------------------------------------------------
+# --- Pods ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_running_pod_that_is_deleted_has_finished(mirror: Mirror) -> None:
     assert (finished.source, finished.facts["deleted"]) == ("observed", True)
 
 
-# --- Events --------------------------------------------------------------------------------------------------
+# --- Events -------------------------------------------------------------------------------------------
 
 
 def test_the_latest_event_of_each_reason_is_kept(mirror: Mirror) -> None:
@@ -194,7 +194,7 @@ def test_an_event_object_that_expires_leaves_what_it_said(mirror: Mirror) -> Non
     assert PodEvent.objects.count() == 1
 
 
-# --- templates and classes -----------------------------------------------------------------------------------
+# --- templates and classes ----------------------------------------------------------------------------
 
 
 def test_a_template_keeps_its_inner_spec(mirror: Mirror) -> None:
