@@ -49,11 +49,18 @@ def candidates(fleet: Fleet) -> Iterator[Node]:
 def tried(
     fleet: Fleet, claims: Sequence[ResourceClaim], nodes: Sequence[str], *, max_steps: int = DEFAULT_STEPS
 ) -> Iterator[tuple[str, Outcome]]:
-    """The outcome on each of the nodes in turn; nodes that are alike to the claims are tried once.
+    """The outcome on each of the nodes in turn; an error of the claim is the last thing said."""
+    for node, outcome, own in _tried_once(fleet, claims, nodes, max_steps):
+        if own or not isinstance(outcome, Allocated):
+            yield node, outcome
+        else:
+            yield node, allocate(fleet, node=node, claims=claims, max_steps=max_steps)
 
-    An error of the claim is the last thing said. Of nodes that are alike, only the first one's allocation
-    names the devices; the others' outcome says that there is one.
-    """
+
+def _tried_once(
+    fleet: Fleet, claims: Sequence[ResourceClaim], nodes: Sequence[str], max_steps: int
+) -> Iterator[tuple[str, Outcome, bool]]:
+    """Outcomes per node and whether they are its own: nodes that are alike are tried once."""
     signatures = Signatures(fleet, claims)
     pinned = any(claim.status.allocation is not None for claim in claims)
     known: dict[Hashable, Outcome] = {}
@@ -61,12 +68,13 @@ def tried(
         try:
             signature = (node if pinned else None, signatures.of(node))
         except ClaimError as error:
-            yield node, Failed(scope="claim", error=error.reason, object=error.at)
+            yield node, Failed(scope="claim", error=error.reason, object=error.at), True
             return
         outcome = known.get(signature)
+        own = outcome is None or isinstance(outcome, Failed)
         if outcome is None or isinstance(outcome, Failed):
             outcome = known[signature] = allocate(fleet, node=node, claims=claims, max_steps=max_steps)
-        yield node, outcome
+        yield node, outcome, own
         if isinstance(outcome, Failed) and outcome.scope == "claim":
             return
 
@@ -91,7 +99,7 @@ def feasible_nodes(
     found: list[str] = []
     undecided: list[str] = []
     error: Failed | None = None
-    for node_name, outcome in tried(fleet, claims, open_nodes, max_steps=max_steps):
+    for node_name, outcome, _ in _tried_once(fleet, claims, open_nodes, max_steps):
         match outcome:
             case Allocated():
                 found.append(node_name)

@@ -89,7 +89,7 @@ def test_an_allocation_is_printed_as_it_would_stand_in_the_status(
     [
         (["--claim", "one"], 0, {"outcome": "allocated", "node": "node-1"}),
         (["--claim", "one", "--node", "node-2"], 0, {"outcome": "allocated", "node": "node-2"}),
-        (["--claim", "one", "--claim", "team/one"], 0, {"outcome": "allocated", "node": "node-1"}),
+        (["--claim", "one", "--claim", "team/one"], 2, {"outcome": "error", "scope": "input"}),
         (["--claim", "three"], 3, {"outcome": "unschedulable"}),
         (["--claim", "nine", "--node", "node-1"], 3, {"outcome": "unschedulable"}),
         (["--claim", "wrong"], 2, {"outcome": "error", "scope": "claim"}),
@@ -310,10 +310,36 @@ def test_a_batch_answers_line_by_line_whatever_the_lines(
 def test_a_batch_scenario_without_a_node_takes_the_first_that_fits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (answer,) = batch(
-        monkeypatch, capsys, {"objects": OBJECTS, "claims": ["team/one", "team/one"], "features": []}
-    )
+    (answer,) = batch(monkeypatch, capsys, {"objects": OBJECTS, "claims": ["team/one"], "features": []})
     assert (answer["outcome"], answer["node"]) == ("allocated", "node-1")
+
+
+@pytest.mark.parametrize(
+    ("choice", "outcome"),
+    [
+        ({"features": ["DRAAdminAccess"]}, "allocated"),
+        ({"features": {"DRAAdminAccess": True, "DRADeviceTaints": False}}, "allocated"),
+        ({"features": {"DRAAdminAccess": False}}, "error"),
+        ({"features": [], "kubernetes": "1.36"}, "error"),
+        ({"kubernetes": "1.36"}, "allocated"),
+        ({}, "allocated"),
+        ({"features": None, "kubernetes": None}, "allocated"),
+    ],
+)
+def test_a_scenario_says_which_gates_are_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], choice: Any, outcome: str
+) -> None:
+    objects = [encode(item) for item in (slice_of(device("a")), device_class(), claim(ask(adminAccess=True)))]
+    (answer,) = batch(monkeypatch, capsys, {"objects": objects, "claims": ["claim"], **choice})
+    assert answer["outcome"] == outcome
+
+
+def test_a_claim_without_a_namespace_is_in_the_default_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = [encode(item) for item in (slice_of(device("a")), device_class(), claim(ask(), namespace=""))]
+    (answer,) = batch(monkeypatch, capsys, {"objects": objects, "claims": ["default/claim"]})
+    assert answer["claims"][0]["name"] == "default/claim"
 
 
 def test_unexpected_trouble_with_one_scenario_does_not_end_the_batch(

@@ -199,7 +199,7 @@ def test_the_outcome_is_told_node_by_node() -> None:
     where = cluster(pool("n1"), pool("n2"))
     assert [(name, picked(outcome)) for name, outcome in tried(where, [claim(ask())], ["n2", "n1"])] == [
         ("n2", ["r=n2/a"]),
-        ("n1", ["r=n2/a"]),
+        ("n1", ["r=n1/a"]),
     ]
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from portal.dra import features as gates
 from portal.dra import matching
 from portal.dra.fleet import UnknownClassError
 from portal.dra.matching import BadExpression
-from tests.dra.builders import device, device_class, devices, fleet, slice_of
+from tests.dra.builders import device, device_class, devices, fleet, slice_of, without
 
 MODEL = "device.attributes['gpu.example.com'].model == 'A'"
 
@@ -122,6 +123,20 @@ def test_the_same_name_in_another_domain_is_another_attribute() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    "odd", [{}, {"version": "1.x"}, {"ints": [1]}, {"versions": ["1.0.0"]}, {"strings": []}]
+)
+def test_an_attribute_that_cel_cannot_take_fails_every_expression_of_its_device(odd: dict[str, Any]) -> None:
+    found = [device("fine", attrs={"model": "A"}), device("odd", attrs={"model": "A", "x": odd})]
+    where = fleet(slice_of(*found), features=without(gates.LIST_TYPE_ATTRIBUTES))
+    assert verdicts(where.match(MODEL)) == [("fine", True, False), ("odd", False, True)]
+
+
+def test_lists_are_ordinary_attributes_where_their_gate_is_on() -> None:
+    found = [device("fine", attrs={"model": "A"}), device("list", attrs={"model": "A", "x": {"ints": [1]}})]
+    assert verdicts(fleet(slice_of(*found)).match(MODEL)) == [("fine", True, False), ("list", True, False)]
 
 
 def test_devices_of_outdated_generations_are_not_there() -> None:

@@ -21,12 +21,16 @@ _MOST_REASONS = 20
 
 
 class Scenario(msgspec.Struct):
-    """One line of `--batch`. `node` is a name, or a Node that then is one of the objects."""
+    """One line of `--batch`.
+
+    `node` is a name, or a Node that then is one of the objects. `features` names exactly the gates that are
+    on; `kubernetes` presets them, or with both says whose ungated habits apply.
+    """
 
     claims: list[str]
     objects: list[Any] = []
     node: str | dict[str, Any] | None = None
-    features: list[str] | None = None
+    features: list[str] | dict[str, bool] | None = None
     kubernetes: str | None = None
 
 
@@ -37,7 +41,10 @@ def answer_line(line: bytes | str) -> Answer:
         inventory = Inventory()
         inventory.add_all(scenario.objects, "objects")
         node = _node(inventory, scenario.node)
-        features = features_of(kubernetes=scenario.kubernetes, gates=scenario.features)
+        gates = scenario.features
+        if isinstance(gates, dict):
+            gates = [f"{gate}={str(on).lower()}" for gate, on in gates.items()]
+        features = features_of(kubernetes=scenario.kubernetes, gates=gates)
         return answer(inventory, names=scenario.claims, node=node, features=features)
     except (
         msgspec.DecodeError,
@@ -69,10 +76,18 @@ def answer(inventory: Inventory, *, names: Sequence[str], node: str | None, feat
     """Allocate the named claims, in this order, on the node, or else on the first node that fits."""
     try:
         claims = [inventory.claim(name) for name in names]
+        _no_claim_twice(claims)
     except UnreadableError as error:
         return input_error(str(error), inventory.complaints)
     outcome = first_fit(inventory.fleet(features), claims, node)
     return _with_complaints(_form(outcome, names), inventory.complaints)
+
+
+def _no_claim_twice(claims: Sequence[ResourceClaim]) -> None:
+    keys = [claim.key for claim in claims]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise UnreadableError(f"claim {'/'.join(filter(None, key))} is named twice")
 
 
 def first_fit(fleet: Fleet, claims: Sequence[ResourceClaim], node: str | None) -> Outcome:

@@ -94,7 +94,8 @@ class Inventory:
         """A claim by `namespace/name`, or by its name where that is unique; raises UnreadableError."""
         namespace, slash, bare = name.partition("/")
         if slash:
-            found = [self.claims[namespace, bare]] if (namespace, bare) in self.claims else []
+            spaces = (namespace, "") if namespace == "default" else (namespace,)
+            found = [self.claims[space, bare] for space in spaces if (space, bare) in self.claims][:1]
         else:
             found = [claim for key, claim in self.claims.items() if key[1] == name]
         if len(found) == 1:
@@ -106,9 +107,8 @@ class Inventory:
 
 def features_of(*, kubernetes: str | None, gates: Iterable[str] | None) -> Features:
     """The gates named, or the defaults of a version, else of the latest; raises UnknownFeature."""
-    if gates is not None:
-        return Features.parse(",".join(gates))
-    return Features.for_version(kubernetes or LATEST)
+    preset = Features.for_version(kubernetes or LATEST)
+    return preset if gates is None else Features(Features.parse(",".join(gates)).gates, preset.version)
 
 
 def load(paths: Iterable[str]) -> Inventory:
