@@ -1,11 +1,11 @@
 """Kubernetes quantities ("40Gi", "1500m", "1e3"): exact values with the API's rounding and canonical output.
 
-A quantity is a whole number of nano units; anything finer is rounded away from zero when it is parsed, since "if
-you want some resources, you should get some". Besides its value a quantity remembers two things:
+A quantity is a whole number of nano units; anything finer is rounded away from zero when it is parsed, since
+"if you want some resources, you should get some". Besides its value a quantity remembers two things:
 
 - its *format* (decimal SI, binary SI or decimal exponent), which decides how it is written, and
-- its *scale*: the power of ten in which it was written. The API calls a quantity an integer only if it was written
-  without a fraction, so ``1000m`` is equal to ``1`` but is "not an integer".
+- its *scale*: the power of ten in which it was written. The API calls a quantity an integer only if it was
+  written without a fraction, so ``1000m`` is equal to ``1`` but is "not an integer".
 """
 
 from __future__ import annotations
@@ -135,11 +135,13 @@ class Quantity:
             return cls(sign * (mantissa << exponent) * _NANO, form, scale=0)
         if not match["number"] and not fraction:
             raise InvalidQuantity(_WRONG_NUMBER)
-        return cls._parse_long(sign, mantissa, len(fraction), base, exponent, form)
+        return cls._parse_long(
+            sign=sign, mantissa=mantissa, places=len(fraction), base=base, exponent=exponent, form=form
+        )
 
     @classmethod
     def _parse_long(
-        cls, sign: int, mantissa: int, places: int, base: int, exponent: int, form: Format
+        cls, *, sign: int, mantissa: int, places: int, base: int, exponent: int, form: Format
     ) -> Quantity:
         """The way of amounts that do not fit 64 bits, or have a fraction that may need rounding."""
         if base == 10:
@@ -164,7 +166,7 @@ class Quantity:
         """A whole number, in decimal format."""
         return cls(value * _NANO, Format.DECIMAL_SI, scale=0)
 
-    # --- what it is -------------------------------------------------------------------------------------------
+    # --- what it is -----------------------------------------------------------------------------------------
 
     def sign(self) -> int:
         """-1, 0 or 1."""
@@ -188,7 +190,7 @@ class Quantity:
         return value if _MIN_INT64 <= value <= _MAX_INT64 else None
 
     def as_float(self) -> float:
-        """The nearest double that upstream computes (mantissa times a power of ten), infinite when too large."""
+        """Mantissa times a power of ten, as upstream computes it; infinite when too large."""
         scale = _NANO_SCALE if self._scale is None else self._scale
         if scale == 0:
             return float(self.nanos // _NANO)
@@ -200,10 +202,10 @@ class Quantity:
 
     @property
     def identity(self) -> tuple[int, Format, int | None]:
-        """What tells apart even equal quantities that answer differently (`1000m` and `1`): a key for memos."""
+        """A key that tells apart even equal quantities that answer differently (`1000m` and `1`)."""
         return self.nanos, self.format, self._scale
 
-    # --- arithmetic -------------------------------------------------------------------------------------------
+    # --- arithmetic -----------------------------------------------------------------------------------------
 
     def __add__(self, other: Quantity) -> Quantity:
         return self._plus(other, other.nanos)
@@ -246,7 +248,7 @@ class Quantity:
     def __hash__(self) -> int:
         return hash((Quantity, self.nanos))
 
-    # --- how it is written ------------------------------------------------------------------------------------
+    # --- how it is written ----------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         """The API's canonical form: no fraction, the largest suffix that loses nothing."""

@@ -1,4 +1,4 @@
-"""Semantic versions as the DRA API reads them: strict 2.0.0, and the relaxed form of CEL's ``semver(x, true)``.
+"""Semantic versions as the DRA API reads them: strict 2.0.0, and relaxed as CEL's ``semver(x, true)``.
 
 Order is SemVer's precedence: build metadata counts for nothing, neither in comparison nor in equality.
 """

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of expressions read best with one case a line)
 """Costs: what is counted, what is estimated, and that nothing takes long."""
 
 import pytest

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of expressions read best with one case a line)
 """The function libraries: tables after their documentation, with each edge."""
 
 import pytest

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of expressions read best with one case a line)
 """Operators, conversions and short circuits: values, overflow, mixed types."""
 
 import pytest

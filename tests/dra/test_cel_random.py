@@ -1,9 +1,10 @@
+# ruff: noqa: E501 (tables of expressions read best with one case a line)
 """Whatever the text, a selector answers true, false or one of its two errors."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.dra.cel import CelCompileError, CelEvaluationError, DeviceView, compile_selector
+from portal.dra.cel import AttributeValue, CelCompileError, CelEvaluationError, DeviceView, compile_selector
 from portal.dra.cel.library import FUNCTIONS
 from portal.dra.quantity import Quantity
 from portal.dra.semver import Semver
@@ -150,7 +151,7 @@ def test_counting_does_not_change_the_answer(expression: str) -> None:
     assert counted == answer
 
 
-def _flat(view: DeviceView) -> dict[str, object]:
+def _flat(view: DeviceView) -> dict[str, AttributeValue]:
     return {
         f"{domain}/{name}": value
         for domain, values in view.attributes.items()

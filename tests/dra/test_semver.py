@@ -1,5 +1,7 @@
 """Semantic versions: strict, relaxed, and their order."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,10 +105,9 @@ ASCENDING = [
 
 def test_order_is_the_precedence_of_semver() -> None:
     versions = [Semver.parse(text) for text in ASCENDING]
-    assert sorted(reversed(versions)) == versions
+    assert sorted(map(Semver.parse, ASCENDING[::-1])) == versions
     assert all(
-        low.compare(high) == -1 and high.compare(low) == 1
-        for low, high in zip(versions, versions[1:], strict=False)
+        low.compare(high) == -1 and high.compare(low) == 1 for low, high in itertools.pairwise(versions)
     )
 
 

@@ -150,10 +150,8 @@ class _Checker:
 
     def no_overload(self, node: ast.Call, given: Sequence[Type]) -> CelCompileError:
         shown = [self.show(argument) for argument in given]
-        if node.target is None:
-            signature = f"({', '.join(shown)})"
-        else:
-            signature = f"{shown[0]}.({', '.join(shown[1:])})"
+        receiver = f"{shown.pop(0)}." if node.target is not None else ""
+        signature = f"{receiver}({', '.join(shown)})"
         return self.source.error(
             f"found no matching overload for '{node.function}' applied to '{signature}'", node.at
         )

@@ -12,7 +12,8 @@ Scalar = str | int | bool | Semver
 AttributeValue = Scalar | tuple[Scalar, ...]
 
 Read = tuple[str, ...]
-"""("driver",), ("allowMultipleAllocations",), ("attribute", domain, name), ("capacity", domain, name), ("attribute?", domain) …"""
+"""("driver",), ("allowMultipleAllocations",), ("attribute", domain, name) or ("capacity", domain, name); and
+("attribute?", domain) or ("capacity?", domain) for whether there is anything of that domain."""
 
 Value = TypeVar("Value")
 
@@ -53,7 +54,7 @@ def attribute_value(
 
 
 def qualified(name: str, driver: str) -> tuple[str, str]:
-    """Domain and identifier of an attribute's or capacity's name; a bare name belongs to the driver's domain."""
+    """Domain and identifier of a name; a bare name belongs to the driver's domain."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)
 
@@ -61,8 +62,8 @@ def qualified(name: str, driver: str) -> tuple[str, str]:
 class DeviceView:
     """One device as a selector sees it.
 
-    `attributes` and `capacities` are keyed as in the API ("model" or "dra.example.com/model"). `unusable` is the
-    message of an attribute that has no usable value: such a device fails every selector with that error.
+    `attributes` and `capacities` are keyed as in the API ("model" or "dra.example.com/model"). `unusable` is
+    the message of an attribute that has no usable value: such a device fails every selector with that error.
     """
 
     __slots__ = (
@@ -92,7 +93,7 @@ class DeviceView:
         self.lists = next(
             (name for name, value in (attributes or {}).items() if isinstance(value, tuple)), None
         )
-        """The name of an attribute that is a list: such a device is unusable where list attributes are not enabled."""
+        """An attribute that is a list: without the gate for those, the device is unusable."""
         self.oversized = _oversized(attributes)
         """Whether a value is larger than the API admits, so that no assumption on costs holds."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CelCompileError(Exception):
-    """The expression cannot be compiled. `line` starts at 1, `column` at 1; both are 0 if the whole is at fault."""
+    """The expression cannot be compiled. Line and column start at 1; both are 0 if the whole is at fault."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         self.message = message
@@ -22,6 +22,9 @@ class CelEvaluationError(Exception):
 
 
 class CostExceeded(Exception):
-    """The evaluation costs more than the limit; becomes a CelEvaluationError where it leaves the evaluator."""
+    """The evaluation costs more than the limit; leaves the evaluator as a CelEvaluationError.
+
+    An event of its own, since operators that absorb errors must not absorb this one.
+    """
 
     MESSAGE = "operation cancelled: actual cost limit exceeded"

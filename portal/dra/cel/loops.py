@@ -43,7 +43,7 @@ def _spend(frame: Frame, cost: int) -> None:
 
 
 def _truth(value: Any) -> bool:
-    if type(value) is bool:
+    if isinstance(value, bool):
         return value
     raise CelEvaluationError(NO_SUCH_OVERLOAD)
 
@@ -79,7 +79,7 @@ def _quantifier(*, decisive: bool) -> Callable[..., Run]:
                     failure = failure or error
                     continue
                 if value is decisive:
-                    return decisive
+                    return bool(decisive)
                 if type(value) is not bool:
                     failure = failure or CelEvaluationError(NO_SUCH_OVERLOAD)
             _spend(frame, 1)

@@ -205,7 +205,7 @@ class _Parser:
         name = qualified_name(node) or "this"
         raise self.source.error(f"undeclared reference to '{name}' (in container '')", self.current.at)
 
-    def primary(self, *, negative: bool) -> ast.Node:
+    def primary(self, *, negative: bool) -> ast.Node:  # noqa: PLR0911 (one per kind of token)
         token = self.current
         match token.kind:
             case "number":

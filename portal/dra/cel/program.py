@@ -1,8 +1,8 @@
 """From the checked tree to nested Python functions.
 
-Each node becomes a function of one *frame*: a list that holds the device, the cost so far, and the local variables.
-There are two builds of an expression. Without macros its cost is bounded by its length, and nothing is counted; with
-them, or for devices with values larger than the API admits, every step adds what Kubernetes charges for it.
+Each node becomes a function of one *frame*: a list that holds the device, the cost so far, and local variables.
+There are two builds of an expression. Without macros its cost is bounded by its length, and nothing is counted.
+With them, or for devices with values larger than the API admits, every step adds what Kubernetes charges for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from portal.dra.cel import ast
 from portal.dra.cel.errors import CelEvaluationError, CostExceeded
 from portal.dra.cel.library import Overload
 from portal.dra.cel.library.optionals import optional_index
-from portal.dra.cel.library.standard import CONVERSIONS, list_index, map_index
+from portal.dra.cel.library.standard import CONVERSIONS, key_text, list_index, map_index
 from portal.dra.cel.loops import LOOPS, Failure, Frame, Run, iterate
 from portal.dra.cel.syntax import Source
 from portal.dra.cel.types import Type
@@ -71,7 +71,7 @@ class _Constant:
 
 
 class _Folded(_Constant):
-    """A constant of our own making: upstream computes it anew each time, so that it is no constant to the rules."""
+    """A constant of our own making: upstream computes it each time, so it is none to its rules."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ class _Builder:
         self.slots = FIRST_SLOT
         self.scopes: list[dict[str, tuple[int, bool]]] = []
 
-    def build(self, node: ast.Node) -> Run:
+    def build(self, node: ast.Node) -> Run:  # noqa: PLR0911 (one per kind of node)
         match node:
             case ast.Const():
                 return _Constant(node.value)
@@ -177,23 +177,27 @@ class _Builder:
         return 1 if isinstance(operand, ast.Call) and operand.function in ("_[_]", "_[?_]") else 2
 
     def device_value(self, domain_node: ast.Node, name: str) -> Run | None:
-        """The short way for device.attributes["domain"].name and device.driver, whose names are all known."""
+        """The short way to device.driver, device.attributes["d"] and device.attributes["d"].name."""
         if self.is_device(domain_node):
             return self.charge(lambda frame: frame[DEVICE].driver, 2) if name == "driver" else None
+        part = self.device_part(domain_node)
+        if part is not None:
+            return self.charge(_domain(part, name), 3)
         domain = _constant_key(domain_node)
         if domain is None:
             return None
         owner, domain_name = domain
-        if not (
-            isinstance(owner, ast.Select)
-            and not owner.test
-            and not owner.optional
-            and self.is_device(owner.operand)
-        ):
+        part = self.device_part(owner)
+        if part is None:
             return None
-        if owner.name == "attributes":
-            return self.charge(_attribute(domain_name, name), 4)
-        return self.charge(_capacity(domain_name, name), 4) if owner.name == "capacity" else None
+        make = _attribute if part == "attributes" else _capacity
+        return self.charge(make(domain_name, name), 4)
+
+    def device_part(self, node: ast.Node) -> str | None:
+        """ "attributes" or "capacity" where the node is just that of the device."""
+        if not isinstance(node, ast.Select) or node.test or node.optional:
+            return None
+        return node.name if node.name in ("attributes", "capacity") and self.is_device(node.operand) else None
 
     def is_device(self, node: ast.Node) -> bool:
         return isinstance(node, ast.Ident) and node.name == "device" and self.slot_of("device") is None
@@ -214,7 +218,7 @@ class _Builder:
 
     # --- calls ----------------------------------------------------------------------------------------------
 
-    def call(self, node: ast.Call) -> Run:
+    def call(self, node: ast.Call) -> Run:  # noqa: PLR0911 (one per way of evaluating)
         match node.function:
             case "_&&_" | "_||_":
                 return _logical(
@@ -260,7 +264,7 @@ class _Builder:
         return _dispatched_call(_dispatch(overloads), arguments)
 
     def fold(self, choose: Dispatch, values: list[Any]) -> Run | None:
-        """A call of which all is known, such as quantity("40Gi"), happens once; its errors and cost remain."""
+        """A call of constants, such as quantity("40Gi"), happens once; its errors and its cost remain."""
         try:
             overload = choose(values)
             result = overload.run(*values)
@@ -422,6 +426,15 @@ def _fail(message: str) -> Run:
     return run
 
 
+_NOTHING: Final[dict[str, Any]] = {}
+
+
+def _domain(part: str, domain: str) -> Run:
+    if part == "attributes":
+        return lambda frame: frame[DEVICE].attributes.get(domain, _NOTHING)
+    return lambda frame: frame[DEVICE].capacities.get(domain, _NOTHING)
+
+
 def _attribute(domain: str, name: str) -> Run:
     def run(frame: Frame) -> Any:
         try:
@@ -494,7 +507,8 @@ def _index_any(container: Any, key: Any) -> Any:
             return list_index(container, key)
         case "map":
             return map_index(container, key)
-    raise CelEvaluationError(NO_SUCH_OVERLOAD)
+    # A plain value has no elements: nothing is found in it.
+    raise CelEvaluationError(f"no such key: {key_text(key)}")
 
 
 def _logical(terms: Sequence[Run], *, decisive: bool) -> Run:
@@ -509,7 +523,7 @@ def _logical(terms: Sequence[Run], *, decisive: bool) -> Run:
                 failure = failure or error
                 continue
             if value is decisive:
-                return decisive
+                return bool(decisive)
             if type(value) is not bool:
                 failure = failure or CelEvaluationError(NO_SUCH_OVERLOAD)
         if failure is not None:

@@ -36,7 +36,9 @@ def _visit(node: ast.Node, names: dict[str, _Symbol], reads: set[Read]) -> None:
         raise _Unknown
 
 
-def _part(node: ast.Node, names: dict[str, _Symbol], reads: set[Read]) -> _Symbol | None:
+def _part(  # noqa: C901, PLR0912 (one branch per kind of node)
+    node: ast.Node, names: dict[str, _Symbol], reads: set[Read]
+) -> _Symbol | None:
     """The part of the device that the expression is, if it is one; its reads are collected on the way."""
     match node:
         case ast.Const():

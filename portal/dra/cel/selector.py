@@ -14,7 +14,7 @@ from portal.dra.cel.device import EVERYTHING, DeviceView, Reads
 from portal.dra.cel.environment import CONSUMABLE_CAPACITY, LIST_ATTRIBUTES, Environment
 from portal.dra.cel.errors import CelCompileError, CelEvaluationError, CostExceeded
 from portal.dra.cel.estimate import estimate
-from portal.dra.cel.literals import check_literals
+from portal.dra.cel.literals import check_literals, children
 from portal.dra.cel.loops import Run
 from portal.dra.cel.parser import parse
 from portal.dra.cel.program import MAX_COST, build
@@ -25,7 +25,7 @@ from portal.dra.cel.values import reset_work, type_name
 Result = TypeVar("Result")
 
 _SHORT: Final = 2000
-"""Up to this length, no expression without macros can reach the cost limit on a device that the API admits."""
+"""Up to this length, nothing without macros can reach the cost limit on a device that the API admits."""
 
 
 class Selector:
@@ -84,7 +84,7 @@ class Selector:
         return CelEvaluationError(device.unusable or f"attribute {device.lists}: unsupported attribute value")
 
     def cost(self, device: DeviceView) -> int:
-        """What evaluating the expression for this device costs, as Kubernetes counts it; raises as `evaluate`."""
+        """What evaluating costs for this device, as Kubernetes counts it; raises as `evaluate`."""
         self.evaluate(device)
         return self._evaluate_counted(device)[1]
 
@@ -115,7 +115,7 @@ class Selector:
         return _deeply(call) if self._deep else call()
 
     def memo_key(self, device: DeviceView) -> Hashable:
-        """Two devices with the same key get the same answer: the values that the expression reads, with their types."""
+        """The values that the expression reads, with types: devices with the same key get the same answer."""
         usable = (device.unusable, None if self._lists else device.lists)
         if self.reads == EVERYTHING:
             return (usable, whole_key(device))
@@ -140,7 +140,7 @@ def _no_bool(result: object) -> CelEvaluationError:
     return CelEvaluationError(f"CEL result of type {type_name(result)} could not be converted to bool")
 
 
-_LOOPING: Final = (ast.Comprehension, ast.Bind, ast.OptionalMap)
+_NUMBERS: Final = frozenset({"int", "uint", "double", "duration", "timestamp"})
 _GROWING: Final = frozenset(
     [
         "replace",
@@ -163,25 +163,36 @@ _GROWING: Final = frozenset(
 )
 
 
-def _can_take_long(node: ast.Node) -> bool:
+def _can_take_long(root: ast.Node) -> bool:
     """Whether the cost is more than what the length of the expression bounds."""
-    pending: list[ast.Node] = [node]
+    pending: list[ast.Node] = [root]
+    named = joined = False
     while pending:
-        current = pending.pop()
-        if isinstance(current, _LOOPING):
-            return True
-        match current:
-            case ast.Call():
-                if current.function in _GROWING:
+        node = pending.pop()
+        pending.extend(children(node))
+        match node:
+            case ast.Comprehension() | ast.OptionalMap():
+                return True
+            case ast.Bind():
+                # A name for what the device has may be used often, but each use adds to the length.
+                named = True
+                if not _is_plain_read(node.value):
                     return True
-                pending.extend(current.operands)
-            case ast.Select():
-                pending.append(current.operand)
-            case ast.ListLiteral():
-                pending.extend(current.items)
-            case ast.MapLiteral():
-                pending.extend(part for key, value, _ in current.entries for part in (key, value))
-    return False
+            case ast.Call():
+                joined = joined or (node.function == "_+_" and node.type.kind not in _NUMBERS)
+                if node.function in _GROWING:
+                    return True
+    return named and joined
+
+
+def _is_plain_read(node: ast.Node) -> bool:
+    while isinstance(node, ast.Select):
+        node = node.operand
+        if isinstance(node, ast.Call) and node.function == "_[_]" and isinstance(node.args[1], ast.Const):
+            node = node.args[0]
+    return isinstance(node, ast.Ident) or (
+        isinstance(node, ast.Call) and node.function == "_[_]" and _is_plain_read(node.args[0])
+    )
 
 
 # --- depth --------------------------------------------------------------------------------------------------
@@ -219,8 +230,8 @@ def compile_selector(
 ) -> Selector:
     """Compile an expression; raises CelCompileError.
 
-    `features` are the names of the gates that are on. Without `enforce_estimate` it compiles as the scheduler does;
-    with it, as the API server validates: what could cost more than `MAX_COST` at worst is refused.
+    `features` are the names of the gates that are on. Without `enforce_estimate` it compiles as the scheduler
+    does; with it, as the API server validates: what could cost more than `MAX_COST` at worst is refused.
     """
     gates = frozenset(gate for gate in (CONSUMABLE_CAPACITY, LIST_ATTRIBUTES) if gate in features)
     found = _compile_once(expression, gates)

@@ -37,7 +37,7 @@ RESERVED: Final = frozenset(
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>[\t\n\f\r\ ]+|//[^\n]*)
-  | (?P<string>(?P<prefix>[rR][bB]?|[bB][rR]?)?(?P<quote>\"\"\"|'''|"|'))
+  | (?P<string>(?P<prefix>[bB]?[rR]?)(?P<quote>\"\"\"|'''|"|'))
   | (?P<double>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
   | (?P<int>(?:0x[0-9a-fA-F]+|[0-9]+)(?P<unsigned>[uU])?)
   | (?P<ident>[_a-zA-Z][_a-zA-Z0-9]*)
@@ -124,10 +124,8 @@ def _double(text: str) -> float:
 def _integer(match: re.Match[str]) -> int:
     """The number without regard to its range, which its sign decides."""
     digits = match["int"].rstrip("uU") if match["unsigned"] else match["int"]
-    if digits.startswith("0x"):
-        value = int(digits, 16)
-    else:
-        value = int(digits) if len(digits) <= 40 else 10**40
+    base = 16 if digits.startswith("0x") else 10
+    value = int(digits, base) if len(digits) <= 40 else 10**40
     return Uint(value) if match["unsigned"] else value
 
 

@@ -121,7 +121,7 @@ class Substitution:
             type_.kind, type_.name, [self.apply(item, open_to_dyn=open_to_dyn) for item in type_.params]
         )
 
-    def _assignable(self, given: Type, wanted: Type) -> bool:
+    def _assignable(self, given: Type, wanted: Type) -> bool:  # noqa: PLR0911 (one per rule)
         if wanted.kind == "param":
             fits, bound = self._bind(wanted, given)
             if fits or bound:

@@ -1,7 +1,7 @@
 """CEL's values in Python, their equality and their order.
 
-int, double, string, bytes, bool and null are Python's own (a bool is never an int here: every test is on the exact
-type); lists are Python lists or tuples, never changed once made.
+int, double, string, bytes, bool and null are Python's own (a bool is never an int here: every test is on the
+exact type); lists are Python lists or tuples, never changed once made.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class MapValue:
 
 
 class DomainMap:
-    """device.attributes or device.capacity: looking up an unknown domain finds an empty map, `in` does not."""
+    """device.attributes or device.capacity: a lookup finds an empty map for any domain, `in` does not."""
 
     __slots__ = ("domains",)
 
@@ -275,7 +275,7 @@ def reset_work() -> None:
 
 
 def spend(steps: int) -> None:
-    """Comparing lists of lists costs by their first level only; shared lists could keep a worker busy for ever."""
+    """Lists of lists cost by their first level only: comparing shared ones could go on for ever."""
     _WORK.left = left = getattr(_WORK, "left", _MAX_WORK) - steps
     if left < 0:
         raise CostExceeded
@@ -301,7 +301,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _as_numbers(left: Any, right: Any) -> tuple[Any, Any]:
-    """Two numbers of different types, made comparable: next to a double, whole numbers lose what a double loses."""
+    """Two numbers of different types, made comparable: next to a double, whole numbers become doubles."""
     if type(left) is float or type(right) is float:
         return float(left), float(right)
     return left, right

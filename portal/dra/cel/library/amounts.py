@@ -42,7 +42,7 @@ declare("Quantity::sub(int) -> Quantity", lambda a, b: a - Quantity.from_int(b))
 
 declare("semver(string) -> Semver", _semver, traversal())
 declare("semver(string, bool) -> Semver", _semver, traversal())
-declare("isSemver(string) -> bool", lambda text: is_semver(text), traversal())
+declare("isSemver(string) -> bool", is_semver, traversal())
 declare("isSemver(string, bool) -> bool", lambda text, relaxed: is_semver(text, relaxed=relaxed), traversal())
 declare("Semver::major() -> int", lambda version: version.major)
 declare("Semver::minor() -> int", lambda version: version.minor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ def _in_order(left: Any, right: Any) -> int:
 
 
 def _is_sorted(items: Sequence[Any]) -> bool:
-    return all(_in_order(left, right) <= 0 for left, right in zip(items, items[1:], strict=False))
+    return all(_in_order(left, right) <= 0 for left, right in itertools.pairwise(items))
 
 
 def _sum(zero: Any) -> Callable[[Sequence[Any]], Any]:

@@ -20,24 +20,28 @@ Check = Callable[[str], list[str]]
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_MESSAGE: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-    "with an alphanumeric character"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character"
 )
 _SUBDOMAIN_MESSAGE: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    "and end with an alphanumeric character"
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
 )
 _LABEL_1035_MESSAGE: Final = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character"
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+    "start with an alphabetic character, and end with an alphanumeric character"
 )
 _NAME_MESSAGE: Final = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character"
+    "name part must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_QUALIFIED_MESSAGE: Final = (
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character with an optional DNS subdomain prefix and '/'"
 )
 _VALUE_MESSAGE: Final = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character"
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
 )
 
 
@@ -65,10 +69,7 @@ _name_part: Final = _pattern(_NAME, 63, _NAME_MESSAGE)
 def _qualified_name(text: str) -> list[str]:
     parts = text.split("/")
     if len(parts) > 2:
-        return [
-            f"a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
-            f"an alphanumeric character with an optional DNS subdomain prefix and '/' (got {len(parts)} parts)"
-        ]
+        return [_QUALIFIED_MESSAGE]
     problems = []
     if len(parts) == 2:
         problems = (

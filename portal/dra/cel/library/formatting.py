@@ -40,7 +40,7 @@ def _double(value: float) -> str:
     return double_text(value)
 
 
-def _text(value: Any, *, nested: bool = False) -> str:
+def _text(value: Any, *, nested: bool = False) -> str:  # noqa: PLR0911 (one per kind of value)
     """What %s makes of a value."""
     match kind_of(value):
         case "string":

@@ -1,4 +1,4 @@
-"""includes(): one test for attributes that are a single value in some drivers and a list in others (KEP-5491)."""
+"""includes(): one test for attributes that are one value in some drivers, a list in others (KEP-5491)."""
 
 from __future__ import annotations
 

@@ -38,6 +38,9 @@ class Url:
         if text == "" or _CONTROL.search(text):
             raise InvalidText("empty url" if text == "" else "invalid control character in URL")
         self.text = text
+        if text == "*":
+            self.scheme = self.host = self.query = self.escaped_path = ""
+            return
         body, _, fragment = text.partition("#")
         if _BAD_ESCAPE.search(fragment):
             raise InvalidText("invalid URL escape in the fragment")

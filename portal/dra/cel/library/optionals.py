@@ -29,7 +29,7 @@ def optional_index(container: Any, key: Any) -> OptionalValue:
         found, value = map_find(container, key)
         return OptionalValue(value) if found else NONE
     if kind != "list":
-        raise CelEvaluationError("no such overload")
+        return NONE
     try:
         return OptionalValue(list_index(container, key))
     except CelEvaluationError as error:

@@ -1,4 +1,4 @@
-"""The functions of the environment: their overloads, how to compute them, and what Kubernetes charges for them."""
+"""The functions of the environment: their overloads, how to compute them, and what Kubernetes charges."""
 
 from __future__ import annotations
 

@@ -84,6 +84,16 @@ def _between(left: Timestamp, right: Timestamp) -> Duration:
     return Duration(left.nanos - right.nanos)
 
 
+_MAX_LIST: Final = 1_000_000
+
+
+def _concatenate(left: Any, right: Any) -> list[Any]:
+    """Adding lists costs one upstream, which does not copy them; we do, and charge from 100 elements on."""
+    if len(left) + len(right) > _MAX_LIST:
+        raise CostExceeded
+    return [*left, *right]
+
+
 declare("_+_(int, int) -> int", lambda a, b: checked_int(a + b))
 declare("_+_(uint, uint) -> uint", lambda a, b: checked_uint(int(a) + int(b)))
 declare("_+_(double, double) -> double", lambda a, b: a + b)
@@ -91,7 +101,7 @@ declare("_+_(string, string) -> string", lambda a, b: a + b, both_traversals)
 declare("_+_(bytes, bytes) -> bytes", lambda a, b: a + b, both_traversals)
 declare(
     "_+_(list<A>, list<A>) -> list<A>",
-    lambda a, b: _concatenate(a, b),
+    _concatenate,
     lambda _, result: 1 + len(result) // 100,
 )
 declare("_+_(duration, duration) -> duration", lambda a, b: Duration(a.nanos + b.nanos))
@@ -114,16 +124,6 @@ declare("_%_(uint, uint) -> uint", _remainder_uint)
 declare("-_(int) -> int", lambda a: checked_int(-a))
 declare("-_(double) -> double", lambda a: -a)
 declare("!_(bool) -> bool", lambda a: not a)
-
-_MAX_LIST: Final = 1_000_000
-
-
-def _concatenate(left: Any, right: Any) -> list[Any]:
-    """Adding lists costs one upstream, which does not copy them; we do, and charge for it from 100 elements on."""
-    if len(left) + len(right) > _MAX_LIST:
-        raise CostExceeded
-    return [*left, *right]
-
 
 # --- comparison ---------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ def timestamp_text(nanos: int) -> str:
 
 
 def _zone(name: str) -> datetime.tzinfo:
-    if name == "" or name == "UTC":
+    if name in ("", "UTC"):
         return datetime.UTC
     match = _OFFSET.fullmatch(name)
     if match:
