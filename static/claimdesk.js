@@ -82,12 +82,18 @@
 
   // --- copying ---------------------------------------------------------------------------------
   function prepare(root) {
+    // A table wider than the screen must be scrollable by keyboard.
+    root.querySelectorAll(".table-responsive").forEach(function (scroller) {
+      if (scroller.scrollWidth > scroller.clientWidth) scroller.tabIndex = 0;
+      else scroller.removeAttribute("tabindex");
+    });
     if (!navigator.clipboard) return; // Only in secure contexts; the text can still be selected.
     root.querySelectorAll("[data-copy]").forEach(function (button) {
       button.hidden = false;
     });
   }
   prepare(document);
+  window.addEventListener("resize", function () { prepare(document); });
   document.addEventListener("click", function (event) {
     var button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -126,6 +132,6 @@
     if (document.hidden && !trigger) event.preventDefault();
   });
   document.addEventListener("htmx:afterSwap", function (event) {
-    prepare(event.detail.target);
+    prepare(document);
   });
 })();
