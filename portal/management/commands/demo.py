@@ -64,11 +64,12 @@ class Command(BaseCommand):
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             self.stdout.write("Preparing the database…")
             call_command("migrate", interactive=False, verbosity=0)
+        stack.start_portal()
+        # While those processes start; the workers find the cluster when beat looks for it next.
         make_sample_organisation(now=timezone.now())
         add_sample_cluster(kubeconfig=stack.cluster_kubeconfig, now=timezone.now())
         connection.close()
         stack.wait_for_cluster()
-        stack.start_portal()
         stack.wait_for_web()
 
     def _welcome(self, stack: Stack, seconds: float) -> None:
