@@ -8,6 +8,7 @@ PHRASES: dict[str, str] = {
     "no-class-name": "{at}: the device class is missing (unsupported kind of request?)",
     "gate-off": "{at}: {field} is used, but the feature {gate} is off",
     "unsupported-selector": "{at}, selector #{selector}: empty CEL expression (unsupported selector?)",
+    "no-derived-attributes": "{at}: derived attributes are not supported here",
     "unsupported-mode": "{at}: unsupported allocation mode {mode}",
     "unsupported-constraint": "{at}, constraint #{index}: empty constraint (unsupported kind of constraint?)",
     "too-many-devices": "{at}: asks for {count} devices, which exceeds the limit of {limit} per claim",
@@ -60,6 +61,7 @@ PHRASES: dict[str, str] = {
     "miss-together": "{request}: no node has {wanted} matching devices; the best is {node} with {found}",
     "miss-constraint": "without the constraint on {attribute} the claim would fit on node {node}",
     "miss-combination": "each request alone would fit on some node, but not all of them together",
+    "miss-claims": "each claim alone would fit, but not all of them together",
     "miss-undecided": "the search took too long on {nodes} nodes",
     "miss-unknown": "no single reason was found",
 }

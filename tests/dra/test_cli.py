@@ -115,6 +115,7 @@ def test_an_unschedulable_claim_gives_its_reasons(capsys: pytest.CaptureFixture[
         "none of 2 nodes fits",
         "cannot allocate all claims on node node-1",
         "cannot allocate all claims on node node-2",
+        "r: no node has 3 matching devices; the best is node-1 with 2",
     ]
 
 

@@ -172,6 +172,8 @@ def _wish(
         and not fleet.features.enabled(gates.ADMIN_ACCESS)
     ):
         raise ClaimError("gate-off", at=at, field="adminAccess", gate=gates.ADMIN_ACCESS)
+    if ask.derived_attributes and fleet.features.enabled(gates.DERIVED_ATTRIBUTES):
+        raise ClaimError("no-derived-attributes", at=at)
     if not ask.device_class_name:
         raise ClaimError("no-class-name", at=at)
     device_class = fleet.classes.get(ask.device_class_name)

@@ -1,6 +1,6 @@
 """One question, one answer: allocate named claims in an inventory, as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from portal.dra.cli.loading import Inventory, UnreadableError, features_of
 from portal.dra.cluster import candidates, tried
 from portal.dra.features import Features, UnknownFeature
 from portal.dra.fleet import Fleet
-from portal.dra.model import ResourceClaim, encode
+from portal.dra.model import ResourceClaim, Toleration, encode
 from portal.dra.outcomes import Allocated, Failed, Outcome, Reason, Undecided, Unschedulable
 
 Answer = dict[str, Any]
@@ -79,8 +79,26 @@ def answer(inventory: Inventory, *, names: Sequence[str], node: str | None, feat
         _no_claim_twice(claims)
     except UnreadableError as error:
         return input_error(str(error), inventory.complaints)
-    outcome = first_fit(inventory.fleet(features), claims, node)
+    fleet = inventory.fleet(features)
+    outcome = first_fit(fleet, claims, node)
+    if isinstance(outcome, Unschedulable):
+        outcome = Unschedulable((*outcome.reasons, *_misses(fleet, claims, node)))
     return _with_complaints(_form(outcome, names), inventory.complaints)
+
+
+def _misses(fleet: Fleet, claims: Sequence[ResourceClaim], node: str | None) -> Iterator[Reason]:
+    """What each claim lacks by itself; or that they only do not fit together."""
+    from portal.dra.explain import explain
+
+    # A node that was named is taken as it is, cordoned or not.
+    tolerations = () if node is None else (Toleration(operator="Exists"),)
+    alone = [
+        explain(fleet, claim, node=node, tolerations=tolerations).nearest
+        for claim in claims
+        if claim.status.allocation is None
+    ]
+    found = [reason for reason in alone if reason is not None]
+    yield from found or ([Reason(code="miss-claims")] if len(alone) > 1 else [])
 
 
 def _no_claim_twice(claims: Sequence[ResourceClaim]) -> None:

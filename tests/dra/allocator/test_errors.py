@@ -44,6 +44,11 @@ ABSENT = "device.attributes['gpu.example.com'].absent == 1"
             "request r, selector #0: empty CEL expression",
         ),
         (ask(allocationMode="Some"), "claim: unsupported-mode", "unsupported allocation mode Some"),
+        (
+            ask(derivedAttributes=[{"name": "d/x", "expression": "1"}]),
+            "claim: no-derived-attributes",
+            "request r: derived attributes are not supported here",
+        ),
         (ask(count=33), "claim: too-many-devices", "asks for 33 devices, which exceeds the limit of 32"),
         (
             ask("r", "true", ABSENT),
