@@ -51,8 +51,6 @@ MATCHING = [
     # A comparison of a version with text is an error, but "not equal" is only not equal.
     f'{ATTRIBUTES}.version != "1.2.3"',
     f'"1.2.3" != {ATTRIBUTES}.version',
-    # A plain value has no fields, which has() does not mind.
-    f"!has({ATTRIBUTES}.model.part)",
 ]
 
 
@@ -89,6 +87,10 @@ def test_expressions_that_do_not_match(expression: str) -> None:
         (f'{ATTRIBUTES}.model.isGreaterThan(semver("1.0.0"))', "no such overload"),
         (f"{ATTRIBUTES}.model", "CEL result of type string could not be converted to bool"),
         (f"{ATTRIBUTES}.model.part", "no such key: part"),
+        # A plain value has no fields, and must not even be asked for one.
+        (f"has({ATTRIBUTES}.model.part) == false", "no such key: part"),
+        (f"{ATTRIBUTES}.model.?part.hasValue()", "no such key: part"),
+        (f"{ATTRIBUTES}.?model.part.hasValue()", "no such key: part"),
         (f"{ATTRIBUTES}.model.all(x, true)", "no such overload"),
         (f"{ATTRIBUTES}.nothing.exists(x, x)", "no such key: nothing"),
     ],

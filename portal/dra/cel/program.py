@@ -1,8 +1,8 @@
 """From the checked tree to nested Python functions.
 
-Each node becomes a function of one *frame*: a list that holds the device, the cost so far, and local variables.
-There are two builds of an expression. Without macros its cost is bounded by its length, and nothing is counted.
-With them, or for devices with values larger than the API admits, every step adds what Kubernetes charges for it.
+Each node becomes a function of one *frame*: a list with the device, the cost so far and local variables.
+There are two builds of an expression. Without macros its cost is bounded by its length: nothing is counted.
+With them, or for devices with values larger than the API admits, every step adds what Kubernetes charges.
 """
 
 from __future__ import annotations
@@ -456,11 +456,13 @@ def _capacity(domain: str, name: str) -> Run:
 
 
 def _find_field(value: Any, name: str) -> tuple[bool, Any]:
-    """value.name: plain values have no fields, which is not an error in itself; lists are not to be asked."""
+    """Whether a map has the key, and its value; other values must not even be asked for fields."""
     kind = KINDS.get(type(value))
+    if kind == "map":
+        return map_find(value, name)
     if kind == "list":
         raise CelEvaluationError("unsupported index type 'string' in list")
-    return map_find(value, name) if kind == "map" else (False, None)
+    raise CelEvaluationError(f"no such key: {name}")
 
 
 def _select(operand: Run, name: str) -> Run:

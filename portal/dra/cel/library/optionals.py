@@ -6,7 +6,7 @@ from typing import Any
 
 from portal.dra.cel.errors import CelEvaluationError
 from portal.dra.cel.library.registry import declare
-from portal.dra.cel.library.standard import list_index
+from portal.dra.cel.library.standard import key_text, list_index
 from portal.dra.cel.values import NONE, OptionalValue, is_zero, kind_of, map_find
 
 
@@ -29,7 +29,7 @@ def optional_index(container: Any, key: Any) -> OptionalValue:
         found, value = map_find(container, key)
         return OptionalValue(value) if found else NONE
     if kind != "list":
-        return NONE
+        raise CelEvaluationError(f"no such key: {key_text(key)}")
     try:
         return OptionalValue(list_index(container, key))
     except CelEvaluationError as error:
