@@ -205,7 +205,8 @@ class _Reader:
             return value
         if not isinstance(value, _PYTHON_TYPES[name]) or (isinstance(value, bool) and name != "bool"):
             raise self._wrong(value, kind, path)
-        if name == "int" and not -(2**63) <= int(value) < 2**63:
+        number: Any = value  # the check above narrows it to what the type checker cannot compare
+        if name == "int" and not -(2**63) <= number < 2**63:
             raise self._wrong(value, kind, path)
         return value
 
