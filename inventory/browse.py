@@ -14,6 +14,7 @@ from functools import cached_property, reduce
 from itertools import groupby
 from operator import or_
 from typing import Any
+from zlib import crc32
 
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
@@ -61,6 +62,8 @@ class FacetValue:
     label: StrOrPromise
     count: int
     chosen: bool
+    # Of its checkbox: the same however often the list is drawn anew, so that it keeps the focus.
+    id: str
 
 
 @dataclass(frozen=True)
@@ -361,7 +364,7 @@ class DeviceSearch:
         labels: Mapping[str, StrOrPromise] = STATE_LABELS if name == "state" else {}
         places = {state: place for place, state in enumerate(labels)}
         ordered = sorted(values, key=lambda v: (places.get(v, 99), -counts[v], v))
-        return [FacetValue(v, labels.get(v, v), counts[v], v in chosen) for v in ordered]
+        return [_facet_value(name, v, labels.get(v, v), counts[v], chosen) for v in ordered]
 
     def _nodes(self) -> Facet:
         """The chosen nodes and the first others; a fleet has thousands, which are found by typing."""
@@ -372,8 +375,14 @@ class DeviceSearch:
         values = dict(first[:NODES_SHOWN])
         if missing := set(chosen) - set(values):
             values |= dict.fromkeys(missing, 0) | dict(counted.filter(node_name__in=missing))
-        listed = [FacetValue(v, v, n, v in chosen) for v, n in sorted(values.items())]
+        listed = [_facet_value("node", v, v, n, chosen) for v, n in sorted(values.items())]
         return Facet("node", _("Node"), listed, more=len(first) > NODES_SHOWN)
+
+
+def _facet_value(
+    facet: str, value: str, label: StrOrPromise, count: int, chosen: Collection[str]
+) -> FacetValue:
+    return FacetValue(value, label, count, value in chosen, id=f"{facet}-{crc32(value.encode()):08x}")
 
 
 def _within(cells: Iterable[Cell], *, kind: str, place: str) -> Q:

@@ -303,3 +303,31 @@ def make_fleet(cluster: Cluster, *, nodes: int, per_node: int = 8, kinds: int = 
         classes[profile.driver].append(profile)
     for driver, matching in classes.items():
         make_class(cluster, driver, profiles=tuple(matching), expression=f'device.driver == "{driver}"')
+
+
+def make_holders(cluster: Cluster, *, claims: int = 20_000) -> None:
+    """Claims for the held devices of a fleet, in bulk, in a namespace of one project."""
+    project = make_project("everything")
+    bind(cluster, "everything", project)
+    held = list(Device.objects.filter(cluster=cluster, state="held").select_related("pool")[:claims])
+    made = Claim.objects.bulk_create(
+        [
+            Claim(
+                cluster=cluster, namespace="everything", name=f"claim-{i}", uid=f"bulk-{i}",
+                resource_version="1",
+                spec={}, allocated=True, epoch=1, allocated_at=LONG_AGO, node_name=device.node_name,
+            )
+            for i, device in enumerate(held)
+        ],
+        batch_size=2_000,
+    )  # fmt: skip
+    ClaimDevice.objects.bulk_create(
+        [
+            ClaimDevice(
+                claim=claim, driver=device.pool.driver, pool_name=device.pool.name, device_name=device.name,
+                device=device, request="gpu",
+            )
+            for claim, device in zip(made, held, strict=True)
+        ],
+        batch_size=2_000,
+    )  # fmt: skip
