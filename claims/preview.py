@@ -175,7 +175,14 @@ def _claim(reading: Reading, device_class: str, count: int) -> ResourceClaim:
         owner=owner,
         spec=manifests.claim_spec(wish),
     )
-    claim = decode_object(manifest, source="preview")
+    return claim_of(manifest)
+
+
+def claim_of(manifest: manifests.Manifest) -> ResourceClaim:
+    """A manifest (of a template: of the claims made from it) as the engine reads it."""
+    if manifest["kind"] == "ResourceClaimTemplate":
+        manifest = {**manifest, "kind": "ResourceClaim", "spec": manifest["spec"]["spec"]}
+    claim = decode_object(manifest, source=manifest["metadata"]["name"])
     if not isinstance(claim, ResourceClaim):
         raise TypeError("A claim's manifest decodes to a claim")
     return claim
@@ -199,7 +206,7 @@ def reasons_of(explanation: Explanation) -> list[str]:
     said = [in_words(explanation.nearest)] if explanation.nearest is not None else []
     for funnel in explanation.funnels:
         said += [
-            _("%(reason)s (left: %(devices)s devices on %(nodes)s nodes)")
+            _("%(devices)s devices on %(nodes)s nodes: %(reason)s")
             % {"reason": in_words(stage.reason), "devices": stage.devices, "nodes": stage.nodes}
             for stage in funnel.stages
         ]

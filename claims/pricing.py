@@ -23,11 +23,11 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 def plain(price: Decimal | None) -> str:
-    """A price with all its digits and no more, for arithmetic that adds up; "" = no price."""
+    """A price with all its digits, two at least, for arithmetic that adds up; "" = no price."""
     if price is None:
         return ""
-    text = f"{price:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    whole, _dot, decimals = f"{price:f}".partition(".")
+    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,15 @@ from claims import manifests
 from claims.advance import Mirror
 from claims.charges import charges_of_request
 from claims.models import FINAL_STATES, Request
+from claims.preview import FleetOf, claim_of, reasons_of
 from claims.pricing import Statement
 from claims.requests import CANCELLABLE, RELEASABLE, manifest_of
 from claims.states import PodFacts
 from inventory.coverage import Coverage, coverage_of
 from inventory.models import Claim, ClaimDevice
+from inventory.snapshot import fleet
 from portal.accounts.models import AuditEntry
+from portal.dra.explain import explain
 
 State = Request.State
 Reason = Request.Reason
@@ -156,6 +159,15 @@ def story(*, request: Request, now: datetime) -> Story:
             )
         ),
     )
+
+
+def why_not(request: Request, *, fleet_of: FleetOf = fleet) -> Sequence[str]:
+    """Why no device fits, by the desk's own engine, beside what the scheduler said; empty when it does not
+    wait for one. Looks at the whole fleet: only for a page that is drawn."""
+    if request.state != State.WAITING_FOR_DEVICE:
+        return []
+    claim = claim_of(manifest_of(request))
+    return reasons_of(explain(fleet_of(request.cluster), claim))
 
 
 def words(request: Request, *, holders: Sequence[str] = ()) -> str:

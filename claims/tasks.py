@@ -28,6 +28,7 @@ def catch_up(cluster_id: int | None = None) -> None:
     if cluster is None:
         return
     storage.apply(cluster=cluster)
+    storage.reattribute(cluster=cluster)
     advance.advance(cluster=cluster, now=timezone.now())
     due = Request.objects.filter(cluster=cluster).due(timezone.now())
     for pk in due.values_list("pk", flat=True):

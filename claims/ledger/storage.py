@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
 
 from claims.ledger.fold import KINDS, Event, Folded, Interval, Stay, fold
 from claims.models import Allocation, Consumer, LedgerCursor, RequestClaim
@@ -62,6 +63,19 @@ def refold(*, cluster: Cluster, uids: Iterable[str]) -> None:
             folded = fold(_events(cluster, chunk))
             _write_allocations(cluster, chunk, folded.intervals)
             _write_consumers(cluster, chunk, folded)
+
+
+def reattribute(*, cluster: Cluster) -> None:
+    """Give unattributed intervals to the project whose namespace they turn out to have been in: a binding may
+    be entered later than it began to hold. Bindings never overlap, so what is attributed stays."""
+    covering = NamespaceBinding.objects.filter(
+        Q(valid_until=None) | Q(valid_until__gt=OuterRef("started_at")),
+        cluster=OuterRef("cluster"),
+        namespace=OuterRef("namespace"),
+        valid_from__lte=OuterRef("started_at"),
+    )
+    rows = Allocation.objects.filter(Exists(covering), cluster=cluster, project=None)
+    refold(cluster=cluster, uids=set(rows.values_list("claim_uid", flat=True)))
 
 
 def rebuild(*, cluster: Cluster) -> int:

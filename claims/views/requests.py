@@ -20,7 +20,7 @@ from claims.models import Request
 from claims.preview import preview
 from claims.pricing import price_list
 from claims.requests import UnableToChange
-from claims.story import Story, story
+from claims.story import Story, story, why_not
 from portal import access, htmx
 from portal.access import person
 from portal.accounts.audit import source_ip
@@ -91,6 +91,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     context = {
         "story": told,
         "request_": found,
+        "why_not": why_not(found),
         "may_act": access.may_work_in(user, found.project),
     }
     return htmx.render(request, "claims/request_detail.html", context, partial="status", finished=told.final)

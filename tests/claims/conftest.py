@@ -93,6 +93,7 @@ def cluster(project: Project, other_project: Project) -> Cluster:
         credentials=Cluster.Credentials.KUBECONFIG,
         state=Cluster.State.SYNCED,
         created_at=NOW - timedelta(days=60),
+        contacted_at=NOW,
     )
     for resource in ("resourceslices", "resourceclaims", "resourceclaimtemplates", "nodes", "pods"):
         Stream.objects.create(

@@ -169,7 +169,7 @@ def test_queries_of_history_do_not_grow(cast: Cast, held: Request, cluster: Clus
 
 def test_a_project_sees_its_cost_with_the_arithmetic(cast: Cast, held: Request) -> None:
     text = " ".join(page(cast.owner, reverse("cost"), PERIOD).split())
-    assert "× 2.5 EUR" in text
+    assert "× 2.50 EUR" in text
     assert "= €5.00" in text
     assert "no price" in text
     assert "Unattributed" not in text

@@ -89,6 +89,22 @@ def test_a_namespace_of_nobody_is_unattributed_and_not_dropped(live: Request, cl
     assert (row.project, row.request) == (None, None)
 
 
+def test_a_binding_that_is_entered_later_counts_from_when_it_began_to_hold(
+    live: Request, cluster: Cluster, project: Project
+) -> None:
+    NamespaceBinding.objects.all().delete()
+    observe(live, Kind.CLAIM_ALLOCATED, 10, uid="foreign")
+    storage.apply(cluster=cluster)
+    binding = NamespaceBinding.objects.create(
+        cluster=cluster, namespace=live.namespace, project=project, valid_from=NOW + timedelta(minutes=11)
+    )
+    storage.reattribute(cluster=cluster)
+    assert Allocation.objects.get().project is None
+    NamespaceBinding.objects.filter(pk=binding.pk).update(valid_from=NOW)
+    storage.reattribute(cluster=cluster)
+    assert Allocation.objects.get().project == project
+
+
 def test_a_claim_that_turns_out_to_be_a_requests_is_attributed_anew(live: Request, cluster: Cluster) -> None:
     observe(live, Kind.CLAIM_ALLOCATED, 1, uid="of-a-template")
     storage.apply(cluster=cluster)

@@ -174,9 +174,10 @@ def test_the_panel_tells_what_matches_and_what_it_costs(
     cast: Cast, values: dict[str, Any], prices: PriceBook
 ) -> None:
     Stream.objects.update(heard_at=timezone.now())
+    Cluster.objects.update(contacted_at=timezone.now())
     html = page(signed_in(cast.owner), reverse("request-preview"), data=values | {"count": "2"})
     text = " ".join(html.split())
-    assert "2 devices × 72 h × 2.5 EUR = <strong>€360.00</strong>" in text
+    assert "2 devices × 72 h × 2.50 EUR = <strong>€360.00</strong>" in text
 
 
 def test_the_panel_does_not_tell_the_past_as_the_present(cast: Cast, values: dict[str, Any]) -> None:
