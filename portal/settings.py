@@ -51,8 +51,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    # Every page needs a sign-in unless its view says otherwise (`login_not_required`).
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "portal.accounts.middleware.SignInMiddleware",
     "portal.accounts.middleware.PersonMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

@@ -9,5 +9,4 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("claims.urls")),
     path("api/v1/", include("inventory.api_urls")),
     path("api/v1/", include("claims.api_urls")),
-    path("accounts/", include("allauth.account.urls")),
 ]

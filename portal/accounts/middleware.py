@@ -4,10 +4,26 @@ import zoneinfo
 from collections.abc import Callable
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone, translation
 
 from portal.accounts.models import User
+
+
+class SignInMiddleware(LoginRequiredMiddleware):
+    """Every page needs a sign-in unless its view says otherwise (`login_not_required`).
+
+    A part of a page that htmx asks for is refused (401) instead: a redirect would be followed and put the
+    whole sign-in page into the middle of the one that is open.
+    """
+
+    def handle_no_permission(  # type: ignore[override] # the stubs only know the redirect
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponseBase:
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponse(status=401)
+        return super().handle_no_permission(request, view_func)
 
 
 class PersonMiddleware:

@@ -63,6 +63,10 @@ def test_pages_lead_to_the_sign_in_and_back(client: Client, cast: Cast) -> None:
     assert back["Location"] == "/tokens/"
 
 
+def test_a_part_of_a_page_is_refused_instead_of_becoming_a_sign_in_page(client: Client) -> None:
+    assert client.get("/", headers={"HX-Request": "true"}).status_code == 401
+
+
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example/", "javascript:alert(1)"])
 def test_nobody_is_sent_elsewhere_after_signing_in(client: Client, cast: Cast, target: str) -> None:
     response = client.post(LOGIN, {"login": "mina", "password": PASSWORD, "next": target})

@@ -10,12 +10,14 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from claims.models import Request
+from inventory.models import Device
 from portal.accounts.models import AuditEntry
 from portal.accounts.tokens import issue_token
 from tests.cast import PASSWORD, Cast
 from tests.pages.fleet import cluster, devices, request
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SCREENSHOTS = Path(__file__).parent.parent / "screenshots"
@@ -136,7 +138,9 @@ def test_every_page_keeps_the_policy_fits_and_is_accessible(
     sign_in(page, live_server.url)
     SCREENSHOTS.mkdir(exist_ok=True)
 
-    for name, path in PAGES.items():
+    asked, device = Request.objects.order_by("pk")[0], Device.objects.order_by("pk")[0]
+    details = {"request": f"/requests/{asked.key}/", "device": f"/devices/{device.pk}/"}
+    for name, path in (PAGES | details).items():
         page.goto(live_server.url + path)
         assert page.get_attribute("html", "data-bs-theme") == theme
         assert page.get_attribute("html", "lang") == language
