@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from inventory import clusters
-from inventory.follow import backoff
+from inventory.follow import backoff, streams
 from inventory.follow.follower import Follower
 from inventory.models import Cluster, Device, Observation, PodEvent
 from inventory.snapshot import fleet
@@ -85,6 +85,7 @@ def test_an_api_server_that_is_killed_and_comes_back_is_caught_up_with(
     sample_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff, "LONGEST", 0.5)
+    monkeypatch.setattr(streams, "NEGLIGIBLE_GAP", timedelta(0))
     cluster = added(sample_cluster)
 
     def state(wanted: str) -> Callable[[], bool]:
@@ -116,6 +117,6 @@ def test_an_api_server_that_is_killed_and_comes_back_is_caught_up_with(
         do(release_a_pod),
         state(Cluster.State.SYNCED),
         caught_up,
+        Observation.objects.filter(kind="gap").exists,
     )
     assert history_faults(cluster) == []
-    assert Observation.objects.filter(kind="gap").exists()
