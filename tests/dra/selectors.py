@@ -23,10 +23,15 @@ DEVICE = DeviceView(
 ATTRIBUTES = f'device.attributes["{DRIVER}"]'
 
 
-def outcome(expression: str, device: DeviceView = DEVICE, features: Iterable[str] = ()) -> bool | str:
-    """True or False, or the kind of failure with its message: "compile: …" or "evaluation: …"."""
+def outcome(
+    expression: str, device: DeviceView = DEVICE, features: Iterable[str] = (), *, new: bool = False
+) -> bool | str:
+    """True or False, or the kind of failure with its message: "compile: …" or "evaluation: …".
+
+    With `new` as the API server takes expressions, else as the scheduler does.
+    """
     try:
-        selector = compile_selector(expression, features=frozenset(features))
+        selector = compile_selector(expression, features=frozenset(features), enforce_estimate=new)
     except CelCompileError as error:
         return f"compile: {error.message}"
     try:

@@ -41,6 +41,11 @@ def test_costs_are_counted_as_kubernetes_counts_them(expression: str, cost: int)
         (f"{ATTRIBUTES}.model.matches('^A.*')", 4 + 7 * 1),
         ("[1, 2, 3].all(x, x > 0)", 10 + 3 * (3 + 2) + 1),
         ("device.attributes.all(d, d != '')", 2 + 32 * (3 + 1 + 0) + 1),
+        ("device.capacity.exists_one(d, d == 'gpu.example.com')", 2 + 32 * (1 + 2 + 2) + 2),
+        (f"cel.bind(dra, {ATTRIBUTES}, dra.healthy)", 10 + 3 + 2),
+        (f"{ATTRIBUTES}.model.split('-').size() > 1", 4 + 13 + 1 + 1),
+        (f"{ATTRIBUTES}.model.exists(x, x > 0)", 4 + 64 * (4 + 2) + 1),
+        (f"2 in {ATTRIBUTES}.sizes", 4 + 64),
     ],
 )
 def test_estimates_are_for_the_largest_device(expression: str, cost: int) -> None:

@@ -91,7 +91,8 @@ def test_expressions_that_do_not_match(expression: str) -> None:
         (f"has({ATTRIBUTES}.model.part) == false", "no such key: part"),
         (f"{ATTRIBUTES}.model.?part.hasValue()", "no such key: part"),
         (f"{ATTRIBUTES}.?model.part.hasValue()", "no such key: part"),
-        (f"{ATTRIBUTES}.model.all(x, true)", "no such overload"),
+        (f"{ATTRIBUTES}.model.all(x, true)", "got 'types.String', expected iterable type"),
+        (f"{ATTRIBUTES}.version.exists(x, true)", "got 'cel.Semver', expected iterable type"),
         (f"{ATTRIBUTES}.nothing.exists(x, x)", "no such key: nothing"),
     ],
 )
@@ -133,16 +134,23 @@ def test_errors_of_compilation(expression: str, message: str) -> None:
     assert outcome(expression) == f"compile: {message}"
 
 
-def test_sharing_is_visible_behind_its_gate_only() -> None:
+def test_new_expressions_may_name_sharing_behind_its_gate_only() -> None:
     shared = DeviceView(driver="d", allow_multiple_allocations=True)
     gate = {"DRAConsumableCapacity"}
-    assert outcome("device.allowMultipleAllocations", shared, gate) is True
-    assert outcome("device.allowMultipleAllocations", DEVICE, gate) is False
-    assert outcome("has(device.allowMultipleAllocations)", DEVICE, gate) is True
-    assert (
-        outcome("device.allowMultipleAllocations", shared)
-        == "compile: undefined field 'allowMultipleAllocations'"
+    assert outcome("device.allowMultipleAllocations", shared, gate, new=True) is True
+    assert outcome("device.allowMultipleAllocations", DEVICE, gate, new=True) is False
+    assert outcome("has(device.allowMultipleAllocations)", DEVICE, gate, new=True) is True
+    assert outcome("device.allowMultipleAllocations", shared, new=True) == (
+        "compile: undefined field 'allowMultipleAllocations'"
     )
+
+
+def test_stored_expressions_may_name_sharing_whatever_the_gates() -> None:
+    assert (
+        outcome("device.allowMultipleAllocations", DeviceView(driver="d", allow_multiple_allocations=True))
+        is True
+    )
+    assert outcome("device.allowMultipleAllocations") is False
 
 
 LISTS = DeviceView(
@@ -184,10 +192,14 @@ def test_lists_and_includes_behind_their_gate(expression: str, expected: bool | 
     assert outcome(expression, LISTS, LIST_GATE) == expected
 
 
-def test_without_the_gate_includes_is_unknown_and_a_list_makes_the_device_unusable() -> None:
-    assert outcome('device.attributes["d"].one.includes("a")', DEVICE) == (
-        "compile: undeclared reference to 'includes' (in container '')"
-    )
+def test_new_expressions_may_name_includes_behind_its_gate_only() -> None:
+    expression = f'{ATTRIBUTES}.model.includes("A100")'
+    assert outcome(expression, new=True) == "compile: undeclared reference to 'includes' (in container '')"
+    assert outcome(expression, DEVICE, LIST_GATE, new=True) is True
+    assert outcome(expression) is True
+
+
+def test_without_the_gate_a_list_makes_the_device_unusable() -> None:
     assert outcome("true", LISTS) == "evaluation: attribute roots: unsupported attribute value"
 
 

@@ -39,9 +39,14 @@ class Environment:
 
     device_fields: dict[str, Type]
     list_attributes: bool
+    includes: bool
 
     @classmethod
-    def of(cls, features: Container[str]) -> Environment:
+    def of(cls, features: Container[str], *, new: bool) -> Environment:
+        """The environment for expressions of `new` objects, where gates decide what may be named, or of stored ones.
+
+        The scheduler knows all names whatever the gates say, so that it understands what was stored before.
+        """
         list_attributes = LIST_ATTRIBUTES in features
         attribute = types.DYN if list_attributes else types.ANY
         fields = {
@@ -49,13 +54,13 @@ class Environment:
             "attributes": types.map_of(types.STRING, types.map_of(types.STRING, attribute)),
             "capacity": types.map_of(types.STRING, types.map_of(types.STRING, types.QUANTITY)),
         }
-        if CONSUMABLE_CAPACITY in features:
+        if CONSUMABLE_CAPACITY in features or not new:
             fields["allowMultipleAllocations"] = types.BOOL
-        return cls(fields, list_attributes)
+        return cls(fields, list_attributes, includes=list_attributes or not new)
 
     def function(self, name: str) -> list[Overload] | None:
         if name == "includes":
-            return INCLUDES if self.list_attributes else None
+            return INCLUDES if self.includes else None
         return FUNCTIONS.get(name)
 
     def may_return(self, result: Type) -> bool:

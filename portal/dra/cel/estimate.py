@@ -16,6 +16,8 @@ from portal.dra.cel.types import Type
 UNKNOWN: Final = 2**64 - 1
 
 _MAX_ATTRIBUTES: Final = 32
+_MAX_VALUES: Final = 48
+"""Most attribute values, those in lists included, that a device may have."""
 _SIZES: Final = {"value": 64, "domain": 63, "identifier": 32, "driver": 63}
 """Longest string attribute, domain, identifier and driver name that the API admits."""
 
@@ -214,7 +216,7 @@ class _Estimator:
             case "validate":
                 return size[1].scaled(TRAVERSAL)
             case "includes":
-                return size[0] if node.operands[0].type.kind == "list" else Span(1, _SIZES["value"])
+                return Span(1, _MAX_VALUES)
             case (
                 "lists.range"
                 | "slice"

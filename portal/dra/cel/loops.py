@@ -15,6 +15,23 @@ _COST: Final = 1
 _MAX_COST: Final = 1_000_000
 
 
+_GO_NAMES: Final = {
+    "bool": "types.Bool",
+    "int": "types.Int",
+    "Uint": "types.Uint",
+    "float": "types.Double",
+    "str": "types.String",
+    "bytes": "types.Bytes",
+    "NoneType": "types.Null",
+    "Duration": "types.Duration",
+    "Timestamp": "types.Timestamp",
+    "OptionalValue": "*types.Optional",
+    "Quantity": "cel.Quantity",
+    "Semver": "cel.Semver",
+}
+"""How error messages of upstream name what is no list or map."""
+
+
 class Failure:
     """In place of a bound value that could not be computed."""
 
@@ -32,7 +49,9 @@ def iterate(value: Any, *, pairs: bool) -> Iterable[Any]:
         case "map":
             found = map_pairs(value)
             return found if pairs else [key for key, _ in found]
-    raise CelEvaluationError(NO_SUCH_OVERLOAD)
+    raise CelEvaluationError(
+        f"got '{_GO_NAMES.get(type(value).__name__, 'types.Val')}', expected iterable type"
+    )
 
 
 def _spend(frame: Frame, cost: int) -> None:

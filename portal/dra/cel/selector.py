@@ -215,11 +215,11 @@ def _deeply(call: Callable[[], Result]) -> Result:
             sys.setrecursionlimit(before)
 
 
-def _compile(expression: str, features: Container[str], *, deep: bool) -> Selector:
+def _compile(expression: str, features: Container[str], *, new: bool, deep: bool) -> Selector:
     reset_work()
     source = Source(expression)
     tree = parse(source)
-    environment = Environment.of(features)
+    environment = Environment.of(features, new=new)
     check(tree, source, environment)
     check_literals(tree, source)
     return Selector(expression, tree, source, lists=environment.list_attributes, deep=deep)
@@ -231,10 +231,12 @@ def compile_selector(
     """Compile an expression; raises CelCompileError.
 
     `features` are the names of the gates that are on. Without `enforce_estimate` it compiles as the scheduler
-    does; with it, as the API server validates: what could cost more than `MAX_COST` at worst is refused.
+    does, which knows `includes` and `allowMultipleAllocations` whatever the gates say, so that it understands
+    stored objects. With it, as the API server validates new objects: the gates decide what may be named, and
+    what could cost more than `MAX_COST` at worst is refused.
     """
     gates = frozenset(gate for gate in (CONSUMABLE_CAPACITY, LIST_ATTRIBUTES) if gate in features)
-    found = _compile_once(expression, gates)
+    found = _compile_once(expression, gates, new=enforce_estimate)
     if isinstance(found, CelCompileError):
         raise CelCompileError(found.message, found.line, found.column)
     if enforce_estimate:
@@ -256,22 +258,22 @@ def estimated_cost(expression: str, gates: frozenset[str]) -> int:
 
     def run() -> int:
         tree = parse(source)
-        check(tree, source, Environment.of(gates))
+        check(tree, source, Environment.of(gates, new=True))
         return estimate(tree)
 
     return _deeply(run)
 
 
 @functools.lru_cache(maxsize=2048)
-def _compile_once(expression: str, gates: frozenset[str]) -> Selector | CelCompileError:
+def _compile_once(expression: str, gates: frozenset[str], *, new: bool) -> Selector | CelCompileError:
     """Errors are remembered too: a bad selector is tried for every node."""
     if len(expression.encode("utf-8", "replace")) > MAX_LENGTH:
         return CelCompileError(f"must not be longer than {MAX_LENGTH} bytes")
     try:
         try:
-            return _compile(expression, gates, deep=False)
+            return _compile(expression, gates, new=new, deep=False)
         except RecursionError:
-            return _deeply(lambda: _compile(expression, gates, deep=True))
+            return _deeply(lambda: _compile(expression, gates, new=new, deep=True))
     except CelCompileError as error:
         return error
     except RecursionError:
