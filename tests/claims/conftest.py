@@ -138,7 +138,17 @@ def add_node(cluster: Cluster, product: str, memory: int, devices: int = 2) -> D
     )  # fmt: skip
     piece = ResourceSlice.objects.create(
         cluster=cluster, name=f"{node}-slice", uid=f"slice-{node}", resource_version="1", pool=pool,
-        generation=1, node_name=node, manifest={},
+        generation=1, node_name=node, manifest={
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": f"{node}-slice", "uid": f"slice-{node}"},
+            "spec": {
+                "driver": "gpu.nvidia.com",
+                "nodeName": node,
+                "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": f"gpu-{position}"} for position in range(devices)],
+            },
+        },
     )  # fmt: skip
     for position in range(devices):
         Device.objects.create(

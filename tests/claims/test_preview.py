@@ -104,7 +104,7 @@ def test_what_fits_is_told_with_its_nodes_and_how_often(
     assert (result.matching, result.free, result.feasible) == (2, 2, True)
     assert (result.nodes_shown, result.room, result.room_exact) == (("node-h100",), 2, True)
     (line,) = result.cost
-    assert (line.count, line.hours, line.price, line.amount) == (1, 72, "2.50", Fraction(180))
+    assert (line.count, line.price, line.hours, line.amount) == (1, "2.50", Fraction(72), Fraction(180))
 
 
 def test_what_does_not_fit_is_explained(cast: Cast, values: dict[str, Any]) -> None:

@@ -1,9 +1,11 @@
 """Tasks and the signals that queue them."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from claims import receivers, tasks
@@ -70,7 +72,8 @@ def test_a_catch_up_folds_advances_and_queues_what_is_due(
 def test_a_catch_up_moves_requests_to_what_the_mirror_shows(
     request_: Request, cluster: Cluster, pursuits: Queue
 ) -> None:
-    Request.objects.update(state=Request.State.WAITING_FOR_POD, object_uid="c", due_at=None)
+    later = timezone.now() + timedelta(days=1)
+    Request.objects.update(state=Request.State.WAITING_FOR_POD, object_uid="c", due_at=None, expires_at=later)
     request_.refresh_from_db()
     mirror_claim(request_, consumers=("w",))
     tasks.catch_up(cluster_id=cluster.pk)
