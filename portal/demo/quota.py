@@ -27,7 +27,7 @@ def check(store: "Store", resource: Resource, new: Object) -> None:
     quotas = store.list("resourcequotas", namespace=namespace) if namespace else []
     if not quotas:
         return
-    asked = usage.of_object(resource, new)
+    asked = usage.of_object(resource, new, _extended_names(store))
     for quota in quotas:
         hard = _limits(quota)
         keys = sorted(asked.keys() & hard.keys())
@@ -88,13 +88,20 @@ def _limits(quota: Object) -> usage.Usage:
 
 def _used(store: "Store", namespace: str, keys: usage.Usage) -> usage.Usage:
     """What the namespace uses of ``keys``."""
+    extended = _extended_names(store)
     counted = usage.total(
-        usage.of_object(resource, obj)
+        usage.of_object(resource, obj, extended)
         for resource in STORED.values()
         if resource.namespaced and _matters(resource, keys)
         for obj in store.list(resource.plural, namespace=namespace)
     )
     return {key: counted.get(key, _NOTHING) for key in keys}
+
+
+def _extended_names(store: "Store") -> dict[str, str]:
+    """The extended resource of each DeviceClass that serves one."""
+    named = (item for item in store.list("deviceclasses") if "extendedResourceName" in item.get("spec", {}))
+    return {item["metadata"]["name"]: item["spec"]["extendedResourceName"] for item in named}
 
 
 def _matters(resource: Resource, keys: usage.Usage) -> bool:

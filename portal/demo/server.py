@@ -331,17 +331,23 @@ def _document(path: str) -> dict[str, Any] | None:
 
 def _review(body: Any, user: User) -> dict[str, Any]:
     """A SelfSubjectAccessReview with its answer; 400 when it asks for nothing."""
-    spec = body.get("spec") if isinstance(body, dict) else None
-    attributes = spec.get("resourceAttributes") if isinstance(spec, dict) else None
-    if not isinstance(attributes, dict):
-        raise errors.bad_request("spec.resourceAttributes: an object is expected")
-    verb, group, plural = (attributes.get(name) or "" for name in ("verb", "group", "resource"))
+    spec = _part(body, "spec") if isinstance(body, dict) else {}
+    attributes, path = _part(spec, "resourceAttributes"), _part(spec, "nonResourceAttributes")
+    if bool(attributes) == bool(path):
+        raise errors.bad_request(
+            "spec: exactly one of nonResourceAttributes or resourceAttributes is required"
+        )
+    if path:
+        allowed = user.name in (auth.ADMIN, auth.PORTAL, auth.READER) and path.get("verb") == "get"
+    else:
+        verb, group, plural = (attributes.get(name) or "" for name in ("verb", "group", "resource"))
+        allowed = auth.may(user, verb, group, plural)
     return {
         "kind": "SelfSubjectAccessReview",
         "apiVersion": "authorization.k8s.io/v1",
         "metadata": {"creationTimestamp": None},
         "spec": spec,
-        "status": {"allowed": auth.may(user, verb, group, plural)},
+        "status": {"allowed": allowed},
     }
 
 

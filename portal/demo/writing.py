@@ -85,7 +85,8 @@ def replace(
     causes = rules.check_update(resource, new, old, subresource=write.subresource, features=store.features)
     if causes:
         raise errors.invalid(resource.group, resource.kind, record.name, causes)
-    if resource.generation and new.get("spec") != old.get("spec"):
+    # Binding writes past the Pod's own strategy, so it does not count as a new generation.
+    if resource.generation and write.subresource != "binding" and new.get("spec") != old.get("spec"):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     _note_manager(store, resource, old, new, write)
     if _deletion_is_over(resource, new):
@@ -229,6 +230,10 @@ def _settle_identity(store: "Store", resource: Resource, new: Object, namespace:
 def _check_is_current(resource: Resource, old: Object, metadata: Object) -> None:
     if metadata.get("uid"):
         check_preconditions(resource, old, metadata["uid"], "")
+    version = metadata.get("resourceVersion", "")
+    if version and not version.isdecimal():
+        why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise errors.bad_request(f'metadata.resourceVersion: Invalid value: "{version}": {why}')
     if (
         metadata.get("resourceVersion", old["metadata"]["resourceVersion"])
         != old["metadata"]["resourceVersion"]

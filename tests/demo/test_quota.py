@@ -93,6 +93,27 @@ def test_extended_resources_count_until_the_pod_is_done(store: Store) -> None:
     assert store.create("pods", body, namespace="lab")["metadata"]["name"] == "b"
 
 
+def test_claims_count_for_the_extended_resource_of_their_class(store: Store) -> None:
+    spec = {"extendedResourceName": "example.com/gpu"}
+    store.create("deviceclasses", {"metadata": {"name": "gpu.example.com"}, "spec": spec})
+    limit(store, **{"requests.example.com/gpu": "2"})
+    store.create("resourceclaims", wanting("a", count=2), namespace="lab")
+    body = pod("b")
+    body["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
+    assert "used: requests.example.com/gpu=2" in refusal(store, "pods", body).message
+
+
+def test_a_claim_made_for_a_pods_extended_resource_is_not_counted_twice(store: Store) -> None:
+    spec = {"extendedResourceName": "example.com/gpu"}
+    store.create("deviceclasses", {"metadata": {"name": "gpu.example.com"}, "spec": spec})
+    limit(store, **{"requests.example.com/gpu": "1"})
+    body = pod("a")
+    body["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
+    store.create("pods", body, namespace="lab")
+    special = claim("b", annotations={"resource.kubernetes.io/extended-resource-claim": "true"})
+    assert store.create("resourceclaims", special, namespace="lab")["metadata"]["name"] == "b"
+
+
 def test_a_dry_run_is_checked_too(store: Store) -> None:
     limit(store, **{DEVICES: "0"})
     with pytest.raises(ApiError, match="exceeded quota"):

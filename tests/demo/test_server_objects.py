@@ -98,6 +98,12 @@ def test_an_update_with_an_old_version_is_a_409(api: Api) -> None:
     assert "the object has been modified" in late.body["message"]
 
 
+def test_a_version_that_is_no_number_is_a_400(api: Api) -> None:
+    made = api.ok("POST", PODS, pod())
+    made["metadata"]["resourceVersion"] = "latest"
+    assert api.call("PUT", f"{PODS}/one", made).code == 400
+
+
 def test_an_update_without_a_version_overwrites(api: Api) -> None:
     made = api.ok("POST", PODS, pod())
     del made["metadata"]["resourceVersion"]
@@ -174,6 +180,7 @@ def test_binding_assigns_a_node_once(api: Api) -> None:
     assert api.call("POST", f"{PODS}/one/binding", target).code == 201
     bound = api.ok("GET", f"{PODS}/one")
     assert bound["spec"]["nodeName"] == "n1"
+    assert bound["metadata"]["generation"] == 1
     assert [item["type"] for item in bound["status"]["conditions"]] == ["PodScheduled"]
     again = api.call("POST", f"{PODS}/one/binding", target)
     assert (again.code, again.body["reason"]) == (409, "Conflict")
