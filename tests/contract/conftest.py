@@ -79,9 +79,18 @@ def left_rooms(client: Client) -> Iterator[list[Room]]:
 @pytest.fixture
 def room(client: Client, kubelet: FakeKubelet, left_rooms: list[Room]) -> Iterator[Room]:
     """A fresh namespace and a driver name of its own; what a test makes in it is removed, come what may."""
-    made = Room(client, kubelet)
+    yield from _opened(Room(client, kubelet), left_rooms)
+
+
+@pytest.fixture(scope="module")
+def shared_room(client: Client, kubelet: FakeKubelet, left_rooms: list[Room]) -> Iterator[Room]:
+    """One room for all tests of a module that only try what is accepted."""
+    yield from _opened(Room(client, kubelet), left_rooms)
+
+
+def _opened(room: Room, left_rooms: list[Room]) -> Iterator[Room]:
     try:
-        yield made.open()
+        yield room.open()
     finally:
-        left_rooms.append(made)
-        made.close()
+        left_rooms.append(room)
+        room.close()

@@ -30,8 +30,7 @@ class FakeKubelet:
         self._beaten: dict[str, float] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._may_work = threading.Event()
-        self._may_work.set()
+        self._at_work = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="fake kubelet", daemon=True)
         self.errors: list[ClusterError] = []
 
@@ -63,15 +62,16 @@ class FakeKubelet:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """For a few seconds nothing starts and no deletion is completed; leases are renewed all the same."""
-        self._may_work.clear()
-        try:
+        with self._at_work:  # once it is ours, nothing is under way any more
             yield
-        finally:
-            self._may_work.set()
 
     def finish(self, namespace: str, name: str, phase: str = "Succeeded") -> None:
         """The Pod's containers end."""
-        self._set_phase(self._client.get(PODS, name, namespace=namespace), phase)
+        for _ in range(10):
+            with contextlib.suppress(Conflict):  # somebody else wrote to the Pod in between: look again
+                self._set_phase(self._client.get(PODS, name, namespace=namespace), phase)
+                return
+        raise AssertionError(f"the status of Pod {name} cannot be written")
 
     def _run(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
@@ -90,9 +90,16 @@ class FakeKubelet:
         if time.monotonic() - self._beaten.get(name, 0.0) > BEAT_SECONDS:
             self._beat(name, ready=ready)
             self._beaten[name] = time.monotonic()
-        if not self._may_work.is_set() or not ready:
+        if not ready or not self._at_work.acquire(blocking=False):
             return
-        for pod in self._client.list_all(PODS, field_selector=f"spec.nodeName={name}"):
+        try:
+            self._attend(name)
+        finally:
+            self._at_work.release()
+
+    def _attend(self, node: str) -> None:
+        """Start the node's new Pods, and complete the deletion of those that are to go."""
+        for pod in self._client.list_all(PODS, field_selector=f"spec.nodeName={node}"):
             metadata = pod["metadata"]
             if metadata.get("deletionTimestamp"):
                 self._client.delete(

@@ -6,51 +6,32 @@ from collections.abc import Callable
 import pytest
 
 from portal.kube.client import Client
-from portal.kube.errors import Invalid
-from portal.kube.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from portal.kube.resources import PODS, RESOURCE_CLAIMS
 from tests.contract import objects
+from tests.contract.gates import is_on, minor_version
 from tests.contract.objects import Object
 from tests.contract.room import Room
 
-Probe = Callable[[Resource, Object, Callable[[Object], object]], None]
+Needs = Callable[[str], None]
 
 
 @pytest.fixture
-def needs(client: Client, room: Room, is_real: bool) -> Probe:
-    """Skip on a real cluster whose API server drops (by dry-run) the field that ``look`` finds in the
-    answer."""
+def needs(client: Client, is_real: bool) -> Needs:
+    """Skip the test where a real cluster has the gate off."""
 
-    def probe(resource: Resource, body: Object, look: Callable[[Object], object]) -> None:
-        namespace = room.namespace if resource.namespaced else ""
-        try:
-            kept = look(client.create(resource, body, namespace=namespace, dry_run=True))
-        except Invalid:
-            kept = None  # what is left without the dropped field is not valid
-        if not kept and is_real:
-            pytest.skip("the cluster's API server drops this field: its feature gate is off")
-        assert kept, "the embedded cluster has all gates on that are on in 1.36"
+    def check(gate: str) -> None:
+        on = is_on(client, gate)
+        if not on and is_real:
+            pytest.skip(f"the cluster's API server has {gate} off: it drops the fields")
+        assert on, f"the embedded cluster has {gate} on, as 1.36 has"
 
-    return probe
+    return check
 
 
-def slice_with(room: Room, *devices: Object, **more: object) -> Object:
-    """A slice to try by dry-run."""
-    return objects.resource_slice("probe", driver=room.driver, node="probe", pool="probe", devices=devices)
-
-
-def minor_version(client: Client) -> int:
-    """36 for Kubernetes 1.36."""
-    return int(str(client.version()["minor"]).rstrip("+"))
-
-
-def first_device(body: Object) -> Object:
-    return dict(body["spec"].get("devices", [{}])[0])
-
-
-def test_a_tainted_device_is_for_requests_that_tolerate_it(room: Room, needs: Probe) -> None:
+def test_a_tainted_device_is_for_requests_that_tolerate_it(room: Room, needs: Needs) -> None:
     taint = {"key": "contract.example.com/ill", "value": "yes", "effect": "NoSchedule"}
     tainted = objects.device("gpu-0", taints=[taint])
-    needs(RESOURCE_SLICES, slice_with(room, tainted), lambda body: first_device(body).get("taints"))
+    needs("DRADeviceTaints")
     node = room.node()
     room.publish(node, [tainted])
     device_class = room.device_class()
@@ -64,7 +45,7 @@ def test_a_tainted_device_is_for_requests_that_tolerate_it(room: Room, needs: Pr
     assert room.devices_of("bold") == [(node, "gpu-0")]
 
 
-def test_of_alternatives_the_first_that_fits_is_taken(room: Room, needs: Probe) -> None:
+def test_of_alternatives_the_first_that_fits_is_taken(room: Room, needs: Needs) -> None:
     node = room.node()
     room.publish(node, [objects.device("small", memory="20Gi")])
     device_class = room.device_class()
@@ -82,11 +63,7 @@ def test_of_alternatives_the_first_that_fits_is_taken(room: Room, needs: Probe) 
             {"name": "any", "deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1},
         ],
     }
-    needs(
-        RESOURCE_CLAIMS,
-        objects.claim("probe", [choice]),
-        lambda body: body["spec"]["devices"]["requests"][0].get("firstAvailable"),
-    )
+    needs("DRAPrioritizedList")
     room.claim("either", choice)
     room.pod("user", claims={"device": "either"})
     room.until_running("user")
@@ -94,17 +71,13 @@ def test_of_alternatives_the_first_that_fits_is_taken(room: Room, needs: Probe) 
     assert (result["request"], result["device"]) == ("gpu/any", "small")
 
 
-def test_partitions_and_the_whole_exclude_one_another(room: Room, needs: Probe) -> None:
+def test_partitions_and_the_whole_exclude_one_another(room: Room, needs: Needs) -> None:
     def drawing(name: str, amount: str) -> Object:
         counters = {"slices": {"value": amount}}
         return objects.device(name, consumesCounters=[{"counterSet": "gpu-0", "counters": counters}])
 
     counters = [{"name": "gpu-0", "counters": {"slices": {"value": "2"}}}]
-    needs(
-        RESOURCE_SLICES,
-        slice_with(room, drawing("half", "1")),
-        lambda body: first_device(body).get("consumesCounters"),
-    )
+    needs("DRAPartitionableDevices")
     node = room.node()
     devices = [drawing("whole", "2"), drawing("half-0", "1"), drawing("half-1", "1")]
     if minor_version(room.client) >= 35:
@@ -123,17 +96,13 @@ def test_partitions_and_the_whole_exclude_one_another(room: Room, needs: Probe) 
     room.until_unschedulable("second", "cannot allocate all claims")
 
 
-def test_shares_of_a_device_add_up_to_its_capacity(room: Room, needs: Probe) -> None:
+def test_shares_of_a_device_add_up_to_its_capacity(room: Room, needs: Needs) -> None:
     shared = objects.device("gpu-0", allowMultipleAllocations=True)
     shared["capacity"]["memory"]["requestPolicy"] = {
         "default": "1Gi",
         "validRange": {"min": "1Gi", "step": "1Gi"},
     }
-    needs(
-        RESOURCE_SLICES,
-        slice_with(room, shared),
-        lambda body: first_device(body).get("allowMultipleAllocations"),
-    )
+    needs("DRAConsumableCapacity")
     node = room.node()
     room.publish(node, [shared])
     device_class = room.device_class()
@@ -149,13 +118,9 @@ def test_shares_of_a_device_add_up_to_its_capacity(room: Room, needs: Probe) -> 
     room.until_unschedulable("third", "cannot allocate all claims")
 
 
-def test_an_extended_resource_becomes_a_claim_of_the_schedulers(room: Room, needs: Probe) -> None:
+def test_an_extended_resource_becomes_a_claim_of_the_schedulers(room: Room, needs: Needs) -> None:
     resource = f"{room.prefix}.example.com/gpu"
-    needs(
-        DEVICE_CLASSES,
-        objects.device_class("probe", "true", extendedResourceName=resource),
-        lambda body: body["spec"].get("extendedResourceName"),
-    )
+    needs("DRAExtendedResource")
     node = room.node()
     room.publish(node, [objects.device("gpu-0")])
     room.device_class("served", extendedResourceName=resource)
