@@ -21,7 +21,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
 from portal.accounts.models import User
-from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
+from portal.rest_defaults import BoundedJSONParser, HasScope
+from portal.rest_defaults import Scope as Scope
 
 PROBLEM_TYPE = "application/problem+json"
 

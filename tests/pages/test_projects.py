@@ -209,7 +209,9 @@ def test_a_namespace_is_bound_and_the_binding_ended(client: Client, cast: Cast) 
     assert "Take tides on harbour" in client.get(url).content.decode()
     client.post(url)
 
-    assert NamespaceBinding.objects.get().valid_until <= timezone.now()
+    ended_at = NamespaceBinding.objects.get().valid_until
+    assert ended_at is not None
+    assert ended_at <= timezone.now()
     assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == [
         "namespace.bind",
         "namespace.unbind",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -86,7 +87,10 @@ def test_no_get_changes_anything(client: Client, world: Cast, url: str) -> None:
     from portal.accounts.models import ApiToken, Membership, Project, User
 
     def everything() -> str:
-        models = (User, Project, Membership, ApiToken, Request, NamespaceBinding, Cluster, AuditEntry)
+        models: tuple[Any, ...] = (
+            *(User, Project, Membership, ApiToken, Request),
+            *(NamespaceBinding, Cluster, AuditEntry),
+        )
         return "".join(serializers.serialize("json", model.objects.order_by("pk")) for model in models)
 
     client.force_login(world.administrator)
