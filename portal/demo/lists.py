@@ -94,11 +94,16 @@ def _forbidden_match(why: str) -> errors.Cause:
 
 def as_json(resource: Resource, page: Page) -> bytes:
     """The list object; items carry no ``kind`` and ``apiVersion``, as on the real server."""
+    head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata_of(page)}
+    items = b",".join(item(resource, record) for record in page.records)
+    return b"".join([msgspec.json.encode(head)[:-1], b',"items":[', items, b"]}\n"])
+
+
+def metadata_of(page: Page) -> dict[str, object]:
+    """The list's own metadata: its version, and the way to the rest."""
     metadata: dict[str, object] = {"resourceVersion": str(page.revision)}
     if page.next_key is not None:
         metadata["continue"] = encode_token(page.revision, page.next_key)
         if page.remaining:
             metadata["remainingItemCount"] = page.remaining
-    head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
-    items = b",".join(item(resource, record) for record in page.records)
-    return b"".join([msgspec.json.encode(head)[:-1], b',"items":[', items, b"]}\n"])
+    return metadata

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from portal.demo import auth, discovery, errors, lists, openapi, selectors
+from portal.demo import auth, discovery, errors, lists, openapi, printing, selectors
 from portal.demo.auth import Accounts, User
 from portal.demo.faults import Faults
 from portal.demo.patches import PatchKind
+from portal.demo.records import Record
 from portal.demo.requests import Query, Target, target
 from portal.demo.schema import FieldReport
 from portal.demo.store import Store
@@ -111,6 +112,8 @@ class ApiServer:
             record = self.store.record(
                 resource.view_of or resource.plural, where.name, namespace=where.namespace
             )
+            if printing.wanted(request.headers.get("Accept", "")):
+                return self._table(where, [record], {"resourceVersion": str(record.revision)})
             return _json(single(resource, record))
         handler = {
             "create": self._create, "update": self._update, "patch": self._patch, "delete": self._delete,
@@ -136,6 +139,8 @@ class ApiServer:
 
     async def _list(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         page = lists.read_page(self.store, where.resource, _selector(where, query), query)
+        if printing.wanted(request.headers.get("Accept", "")):
+            return self._table(where, page.records, lists.metadata_of(page))
         body = lists.as_json(where.resource, page)
         if len(body) > _COMPRESSED_FROM and "gzip" in request.headers.get("Accept-Encoding", ""):
             # In a thread: compressing megabytes must not hold up the watches.
@@ -144,6 +149,9 @@ class ApiServer:
             response.headers["Content-Encoding"] = "gzip"
             return response
         return _json(body)
+
+    def _table(self, where: Target, records: list[Record], metadata: dict[str, Any]) -> web.Response:
+        return _json(printing.as_table(where.resource, records, metadata, now=self.store.now()))
 
     async def _watch(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         watch = Watch(
