@@ -21,8 +21,18 @@ from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
 from portal.accounts.models import User
-from portal.rest_defaults import BoundedJSONParser, HasScope
-from portal.rest_defaults import Scope as Scope
+from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
+
+__all__ = [
+    "ApiGenericView",
+    "ApiListView",
+    "ApiView",
+    "CursorPages",
+    "Problem",
+    "Scope",
+    "handle_exception",
+    "problem_document",
+]
 
 PROBLEM_TYPE = "application/problem+json"
 
