@@ -7,6 +7,7 @@ import msgspec
 from portal.dra.allocator import DEFAULT_STEPS, allocate
 from portal.dra.availability import unavailable
 from portal.dra.cluster import Feasibility, candidates, feasible_nodes
+from portal.dra.errors import BrokenOffError
 from portal.dra.fleet import Fleet
 from portal.dra.funnel import Places, RequestFunnel, Stage, funnel
 from portal.dra.model import ResourceClaim, ResourceClaimStatus, Toleration
@@ -53,15 +54,18 @@ def explain(
         if reason is not None:
             closed[item.metadata.name] = reason
     places = Places(nodes, closed)
-    funnels = tuple(funnel(fleet, fresh, places))
+    try:
+        funnels = tuple(funnel(fleet, fresh, places))
+        held_by = _holders(fleet, fresh, places)
+    except BrokenOffError as error:
+        # Without any node to try, this is where a fault of the claim shows.
+        return Explanation(feasible=feasible, funnels=(), nearest=error.reason, held_by=())
     nearest = None
     if not feasible.nodes:
         nearest = _nearest(
             fleet, fresh, funnels, feasible, [n.metadata.name for n in nodes if n.metadata.name not in closed]
         )
-    return Explanation(
-        feasible=feasible, funnels=funnels, nearest=nearest, held_by=_holders(fleet, fresh, places)
-    )
+    return Explanation(feasible=feasible, funnels=funnels, nearest=nearest, held_by=held_by)
 
 
 def _nearest(

@@ -53,6 +53,7 @@ _ON_SINCE: dict[str, tuple[int, int]] = {
     CONSUMABLE_CAPACITY: (1, 36),
     DEVICE_BINDING_CONDITIONS: (1, 36),
     EXTENDED_RESOURCE: (1, 36),
+    FRACTIONAL_CAPACITY_RANGE: (1, 38),
 }
 KNOWN = frozenset(
     {
@@ -60,7 +61,6 @@ KNOWN = frozenset(
         *_WITHOUT_EFFECT,
         LIST_TYPE_ATTRIBUTES,
         DERIVED_ATTRIBUTES,
-        FRACTIONAL_CAPACITY_RANGE,
         COMPATIBILITY_GROUPS,
     }
 )

@@ -9,6 +9,7 @@ import msgspec
 from portal.dra.allocator.capacity import share_of, suffices
 from portal.dra.allocator.requests import Clause, clauses_of, label
 from portal.dra.allocator.state import State
+from portal.dra.errors import ClaimError
 from portal.dra.fleet import Fleet
 from portal.dra.model import (
     DeviceClass,
@@ -61,7 +62,7 @@ class Places:
             if name is not None:
                 known = frozenset({name}) & self._names
             else:
-                known = frozenset(node.metadata.name for node in self._nodes if item.reaches(node))
+                known = frozenset(node.metadata.name for node in self._nodes if _reaches(item, node))
             self._known[key] = known
         return known
 
@@ -77,6 +78,14 @@ class Places:
         """How many nodes can use at least one of the devices."""
         one_each = {_origin(item): item for item in items}
         return len(frozenset().union(*(self.of(item) for item in one_each.values())))
+
+
+def _reaches(item: PoolDevice, node: Node) -> bool:
+    """A node selector without meaning reaches nothing; that it is an error is said elsewhere."""
+    try:
+        return item.reaches(node)
+    except ClaimError:
+        return False
 
 
 def _origin(item: PoolDevice) -> int:

@@ -83,6 +83,7 @@ class Signatures:
             tuple(sorted(device.capacity.items(), key=lambda pair: pair[0])) if shared or self._sizes else (),
             tuple(sorted(self._fleet.holdings.consumed(item.id).items())) if shared else (),
             shared,
+            bool(device.binding_conditions),
         )
 
 

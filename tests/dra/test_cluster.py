@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from portal.dra import features as gates
 from portal.dra.availability import unavailable
 from portal.dra.cluster import candidates, feasible_nodes, how_many_more, tried
 from portal.dra.fleet import Fleet
@@ -19,6 +20,7 @@ from tests.dra.builders import (
     node,
     picked,
     slice_of,
+    without,
 )
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -161,6 +163,15 @@ def test_nodes_that_are_alike_answer_as_if_each_were_tried(
     ]
     found = feasible_nodes(together, [wanted]).nodes
     assert [name in found for name in ("n1", "n2", "n3")] == alone
+
+
+def test_devices_that_cannot_be_used_without_a_gate_tell_nodes_apart() -> None:
+    where = cluster(
+        pool("n1", device("a", bindingConditions=["attached"])),
+        pool("n2", device("a")),
+        features=without(gates.DEVICE_BINDING_CONDITIONS),
+    )
+    assert feasible_nodes(where, [claim(ask())]).nodes == ("n2",)
 
 
 def test_all_mode_tells_nodes_with_held_devices_apart() -> None:

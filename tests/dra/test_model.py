@@ -123,6 +123,14 @@ def test_a_quantity_may_be_written_as_a_number(value: str | float) -> None:
             "missing required field `name`",
         ),
         (
+            raw(
+                "DeviceTaintRule",
+                {"taint": {"key": "k", "effect": "None"}, "deviceSelector": {"selectors": [{}]}},
+            ),
+            "spec.deviceSelector",
+            "went with v1alpha3",
+        ),
+        (
             raw("ResourceSlice", {**SPEC, "devices": [{"name": "a", "capacity": {"m": {"value": "40Gx"}}}]}),
             "spec.devices[0].capacity[...]",
             "",
@@ -157,6 +165,8 @@ def test_what_is_no_object_at_all_is_malformed(text: bytes) -> None:
     "document",
     [
         raw("Gadget", {}),
+        raw("ResourceSlice", SPEC, "resource.k8s.io/v1alpha3"),
+        raw("DeviceTaintRule", {}, "resource.k8s.io/v1beta1"),
         raw("ResourceSlice", SPEC, "resource.k8s.io/v2"),
         raw("Node", {}, V1),
         {"metadata": {"name": "x"}},

@@ -215,6 +215,7 @@ class Twins:
                 for consumption in device.consumes_counters
             ),
             shared,
+            bool(device.binding_conditions),
             tuple(sorted(device.capacity.items(), key=lambda pair: pair[0])) if shared or self._sizes else (),
             (item.node_name, item.source.spec.per_device_node_selection and device.node_selector),
         )

@@ -13,7 +13,7 @@ from portal.dra.model.slices import DeviceTaintRule, ResourceSlice
 Object = ResourceSlice | DeviceTaintRule | DeviceClass | ResourceClaim | ResourceClaimTemplate | Node | Pod
 
 _GROUP = "resource.k8s.io"
-_CURRENT = ("v1", "v1beta2")
+_OLDER = {"DeviceTaintRule": "v1alpha3"}
 _TYPES: dict[str, type[Object]] = {
     "ResourceSlice": ResourceSlice,
     "DeviceTaintRule": DeviceTaintRule,
@@ -27,7 +27,7 @@ _CORE = ("Node", "Pod")
 _VERSIONS: dict[str, tuple[str, ...]] = {
     kind: ("v1",)
     if kind in _CORE
-    else tuple(f"{_GROUP}/{version}" for version in (*_CURRENT, "v1beta1", "v1alpha3"))
+    else tuple(f"{_GROUP}/{version}" for version in ("v1", "v1beta2", _OLDER.get(kind, "v1beta1")))
     for kind in _TYPES
 }
 

@@ -153,6 +153,13 @@ class DeviceTaintSelector(Base, frozen=True, kw_only=True):
     driver: str | None = None
     pool: str | None = None
     device: str | None = None
+    device_class_name: str | None = None
+    selectors: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.device_class_name is not None or self.selectors:
+            # Left out, they would taint devices that the rule does not mean.
+            raise ValueError("deviceClassName and selectors went with v1alpha3 and are not supported")
 
 
 class DeviceTaintRuleSpec(Base, frozen=True, kw_only=True):

@@ -1,22 +1,29 @@
 """Whatever fleet and claim: an allocation keeps all promises, and is found whenever there is one."""
 
+import contextlib
+import copy
+import json
 from itertools import combinations, product
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
+from portal.dra.cli.answers import answer_line
 from portal.dra.fleet import Fleet
-from portal.dra.model import ResourceClaim
+from portal.dra.model import ResourceClaim, encode
 from portal.dra.outcomes import Allocated, Unschedulable
 from tests.dra.builders import (
+    ALL,
     NODE,
     ask,
     claim,
     device,
+    device_class,
     first_of,
     fleet,
     holding,
+    node,
     picked,
     slice_of,
     sub,
@@ -199,9 +206,100 @@ def test_the_order_in_which_slices_arrive_does_not_matter(
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_make_one_answer(line: bytes) -> None:
-    from portal.dra.cli.answers import answer_line
-
     assert answer_line(line)["outcome"] in ("error", "allocated", "unschedulable", "undecided")
+
+
+SCENARIO: dict[str, Any] = {
+    "objects": [
+        encode(item)
+        for item in (
+            slice_of(name="s0", count=2, sharedCounters=[{"name": "c", "counters": {"m": {"value": "4"}}}]),
+            slice_of(
+                device(
+                    "a",
+                    attrs={"n": 1, "v": {"version": "1.0.0"}, "l": {"ints": [1, 2]}},
+                    capacity={
+                        "m": {"value": "4", "requestPolicy": {"default": "1", "validRange": {"min": "1"}}}
+                    },
+                    allowMultipleAllocations=True,
+                    consumesCounters=[{"counterSet": "c", "counters": {"m": {"value": "1"}}}],
+                    taints=[{"key": "k", "effect": "NoSchedule"}],
+                ),
+                device("b", attrs={"n": 1}),
+                count=2,
+            ),
+            slice_of(
+                device("d", attrs={"n": 2}, nodeName=NODE),
+                node=None,
+                perDeviceNodeSelection=True,
+                pool="pool-2",
+                name="s2",
+            ),
+            device_class("gpu", "device.driver == 'gpu.example.com'"),
+            claim(
+                ask("r", SIZE(0).replace("size", "n"), tolerations=[{"operator": "Exists"}]),
+                first_of(
+                    "f",
+                    sub("x", allocationMode="All"),
+                    sub("y", tolerations=[{"operator": "Exists"}], capacity={"requests": {"m": "1"}}),
+                ),
+                constraints=[{"matchAttribute": "gpu.example.com/n", "requests": ["r"]}],
+            ),
+            holding("pool-1/a", shareID="s", consumedCapacity={"m": "1"}),
+            node(status={"conditions": [{"type": "Ready", "status": "True"}]}),
+        )
+    ],
+    "claims": ["team/claim"],
+    "node": NODE,
+    "features": sorted(ALL.gates),
+}
+ODD: list[Any] = [
+    None,
+    0,
+    -1,
+    2**63,
+    1.5,
+    "",
+    "x",
+    "-1",
+    "1e9",
+    "All",
+    True,
+    [],
+    {},
+    [None],
+    [{}],
+    {"": ""},
+    "\u0000",
+    "1.0.0",
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every way down into a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [
+        *([path] if path else []),
+        *(found for key, item in inner for found in places(item, (*path, key))),
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from(places(SCENARIO)), st.sampled_from(ODD)), min_size=1, max_size=3))
+@settings(max_examples=400, deadline=None)
+def test_a_damaged_scenario_makes_one_answer(damages: list[tuple[tuple[Any, ...], Any]]) -> None:
+    document = copy.deepcopy(SCENARIO)
+    for path, value in damages:
+        target: Any = document
+        with contextlib.suppress(KeyError, IndexError, TypeError):
+            for key in path[:-1]:
+                target = target[key]
+            target[path[-1]] = copy.deepcopy(value)
+    found = answer_line(json.dumps(document))
+    assert found["outcome"] in ("error", "allocated", "unschedulable")
+
+
+def test_the_undamaged_scenario_can_be_allocated() -> None:
+    assert answer_line(json.dumps(SCENARIO))["outcome"] == "allocated"
 
 
 def test_the_brute_force_itself_knows_an_example() -> None:
