@@ -5,7 +5,7 @@ incomplete while fewer slices exist than announced, and invalid when its slices 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -50,7 +50,7 @@ class PoolDevice(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def reaches(self, node: Node) -> bool:
         """Whether the node can use the device."""
-        return _targets(self.source, node) and self.on(node)
+        return _Reach(self.source).has(node) and self.on(node)
 
     def on(self, node: Node) -> bool:
         """Whether the device itself can be used on the node, where its slice leaves that to the device."""
@@ -76,6 +76,7 @@ class Pool:
         self.binds = features.enabled(gates.DEVICE_BINDING_CONDITIONS) and any(
             device.binding_conditions for item in self.slices for device in item.spec.devices
         )
+        self.per_device = any(item.spec.per_device_node_selection for item in self.slices)
         if not self.incomplete:
             self.invalid = self._fault()
 
@@ -132,6 +133,7 @@ class Pools:
     def __init__(self, slices: Iterable[ResourceSlice], rules: TaintRules, features: Features) -> None:
         self._features = features
         self._rules = rules
+        self._reaches: dict[int, _Reach] = {}
         self._devices: dict[int, tuple[PoolDevice, ...]] = {}
         self.all = tuple(_ordered(_newest(slices, features)))
         self._local: dict[str, list[Pool]] = defaultdict(list)
@@ -171,10 +173,16 @@ class Pools:
         devices: list[PoolDevice] = []
         targets = False
         for item in pool.slices:
-            if _targets(item, node):
+            if self._reach(item).has(node):
                 targets = True
                 devices.extend(self._of_slice(item))
         return NodePool(pool=pool, devices=tuple(devices)) if targets else None
+
+    def _reach(self, item: ResourceSlice) -> "_Reach":
+        known = self._reaches.get(id(item))
+        if known is None:
+            known = self._reaches[id(item)] = _Reach(item)
+        return known
 
     def _of_slice(self, item: ResourceSlice) -> tuple[PoolDevice, ...]:
         key = id(item)
@@ -224,12 +232,27 @@ def _understood(item: ResourceSlice, features: Features) -> bool:
     )
 
 
-def _targets(item: ResourceSlice, node: Node) -> bool:
-    """Whether the slice has something for the node."""
-    spec = item.spec
-    if spec.per_device_node_selection:
-        return any(_admits(device, node, item) for device in spec.devices)
-    return _admits(spec, node, item)
+class _Reach:
+    """Which nodes a slice has something for; what many of its devices say alike is looked at once."""
+
+    def __init__(self, item: ResourceSlice) -> None:
+        spec = item.spec
+        self._source = item
+        says: Sequence[ResourceSliceSpec | Device] = (
+            spec.devices if spec.per_device_node_selection else (spec,)
+        )
+        self._names = frozenset(where.node_name for where in says if where.node_name)
+        rest = [where for where in says if not where.node_name]
+        self._everywhere = any(where.all_nodes for where in rest)
+        self._selecting = {where.node_selector: where for where in rest if where.node_selector is not None}
+
+    def has(self, node: Node) -> bool:
+        """Raises ClaimError for a node selector without meaning."""
+        return (
+            self._everywhere
+            or node.metadata.name in self._names
+            or any(_admits(where, node, self._source) for where in self._selecting.values())
+        )
 
 
 def _admits(where: ResourceSliceSpec | Device, node: Node, source: ResourceSlice) -> bool:

@@ -45,7 +45,11 @@ class Signatures:
         pool = seen.pool
         if pool.local_to is None:
             known = self._fleet.node(node)
-            here = tuple(index for index, item in enumerate(seen.devices) if item.on(known))
+            here = (
+                tuple(index for index, item in enumerate(seen.devices) if item.on(known))
+                if pool.per_device
+                else ()
+            )
             return (pool.key, tuple(id(item) for item in seen.devices), here)
         held = self._fleet.holdings.at_all
         devices = tuple(
