@@ -222,11 +222,11 @@ class DeviceSearch:
             return Q()
         hardware = Q()
         if len(term) >= MIN_HARDWARE_TEXT:
-            hardware = Q(pk__in=_keys(Device.objects.filter(hardware_id__icontains=term)))
+            hardware = Q(pk__in=_keys(Device.objects.filter(hardware_id__icontains=term), at_most=FEW))
         return (
             Q(name__icontains=term)
             | Q(node_name__icontains=term)
-            | Q(pool__in=_keys(Pool.objects.filter(name__icontains=term)))
+            | Q(pool__in=_keys(Pool.objects.filter(name__icontains=term), at_most=FEW // 20))
             | Q(profile__in=kinds)
             | Q(cluster__in=clusters)
             | hardware
@@ -400,10 +400,10 @@ def _within(cells: Iterable[Cell], *, kind: str, place: str) -> Q:
     return reduce(or_, parts, Q(pk__in=()))
 
 
-def _keys(rows: QuerySet[Any]) -> Any:
-    """The rows' keys where they are few (asked once, used in several queries), else as a subquery."""
-    keys = list(rows.values_list("pk", flat=True)[: FEW + 1])
-    return keys if len(keys) <= FEW else rows.values("pk")
+def _keys(rows: QuerySet[Any], *, at_most: int) -> Any:
+    """The rows' keys where they are few (asked once, used in several queries), else a subquery."""
+    keys = list(rows.values_list("pk", flat=True)[: at_most + 1])
+    return keys if len(keys) <= at_most else rows.values("pk")
 
 
 def _words(profile: DeviceProfile) -> str:

@@ -23,6 +23,8 @@ from portal.accounts.models import User
 PAGE_SIZE = 50
 FACET_VALUES_SHOWN = 8
 EXPORT_CHUNK = 2_000
+# Kind of a device that is cut from another: `inventory.products`.
+PARTITION = "partition"
 # A cell that starts so would be run as a formula by a spreadsheet; drivers choose what attributes say.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -41,9 +43,10 @@ def device_list(request: HttpRequest) -> HttpResponse:
         "filter": search.wanted,
         "page": page,
         "rows": device_rows(devices, facts=facts, viewer=person(request), now=now),
-        "facets": [_folded(facet) for facet in search.facets()],
+        "facets": [_folded(facet) for facet in search.facets() if _chooses(facet)],
         "chips": _chips(search.wanted),
         "states": search.states,
+        "partitions": sum(cell.count for cell in search.cells if cell.profile.kind == PARTITION),
         "behind": [c for c in facts.coverage.values() if not c.in_step],
         "several_clusters": len(facts.coverage) > 1,
         "no_clusters": not facts.coverage,
@@ -80,6 +83,11 @@ class FoldedFacet:
     facet: Facet
     shown: Sequence[FacetValue]
     folded: Sequence[FacetValue]
+
+
+def _chooses(facet: Facet) -> bool:
+    """A desk with one cluster needs no choice of clusters."""
+    return facet.name != "cluster" or len(facet.values) > 1 or any(value.chosen for value in facet.values)
 
 
 def _folded(facet: Facet) -> FoldedFacet:
