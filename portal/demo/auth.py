@@ -95,6 +95,29 @@ def may(user: User, verb: str, group: str, plural: str) -> bool:
     return user.name == PORTAL and (group, plural) in WRITTEN_BY_PORTAL
 
 
+def review(body: dict[str, Any], user: User) -> dict[str, Any]:
+    """A SelfSubjectAccessReview with its answer; 400 when it does not ask for exactly one thing."""
+    spec = body.get("spec")
+    asked = spec if isinstance(spec, dict) else {}
+    attributes, path = (asked.get(name) or {} for name in ("resourceAttributes", "nonResourceAttributes"))
+    if bool(attributes) == bool(path) or not (isinstance(attributes, dict) and isinstance(path, dict)):
+        raise errors.bad_request(
+            "spec: exactly one of nonResourceAttributes or resourceAttributes is required"
+        )
+    if path:
+        allowed = user.name in ACCOUNTS and path.get("verb") == "get"
+    else:
+        verb, group, plural = (attributes.get(name) or "" for name in ("verb", "group", "resource"))
+        allowed = may(user, verb, group, plural)
+    return {
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": "authorization.k8s.io/v1",
+        "metadata": {"creationTimestamp": None},
+        "spec": asked,
+        "status": {"allowed": allowed},
+    }
+
+
 def demand(
     user: User,
     verb: str,

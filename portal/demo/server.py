@@ -9,34 +9,17 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from portal.demo import auth, discovery, errors, lists, openapi, printing, selectors
+from portal.demo import answers, auth, bodies, discovery, errors, lists, openapi, printing, selectors
 from portal.demo.auth import Accounts, User
 from portal.demo.faults import Faults
-from portal.demo.patches import PatchKind
 from portal.demo.records import Record
 from portal.demo.requests import Query, Target, target
-from portal.demo.schema import FieldReport
 from portal.demo.store import Store
 from portal.demo.views import single
 from portal.demo.watching import Watch
 
-_READABLE = (
-    "application/json",
-    "application/yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-    "application/octet-stream",  # what aiohttp reads from a request that names no type
-)
 _COMPRESSED_FROM = 128 * 1024  # as the real server
 _BODY_LIMIT = 3 * 1024 * 1024
-_PATCHES: dict[str, PatchKind] = {
-    "application/json-patch+json": "json",
-    "application/merge-patch+json": "merge",
-    "application/strategic-merge-patch+json": "strategic",
-    "application/apply-patch+yaml": "apply",
-}
 log = logging.getLogger(__name__)
 FAULTS_PATH = "/claimdesk/faults"
 
@@ -77,13 +60,13 @@ class ApiServer:
                 await self.faults.before(request.path)
             return await self._route(request, user)
         except errors.ApiError as error:
-            return _refusal(error)
+            return answers.refusal(error)
         except web.HTTPRequestEntityTooLarge:
             message = f"Request entity too large: limit is {_BODY_LIMIT}"
-            return _refusal(errors.ApiError(413, "RequestEntityTooLarge", message))
+            return answers.refusal(errors.ApiError(413, "RequestEntityTooLarge", message))
         except Exception as error:
             log.exception("%s %s", request.method, request.path)
-            return _refusal(errors.internal(str(error)))
+            return answers.refusal(errors.internal(str(error)))
 
     async def _route(self, request: web.Request, user: User) -> web.StreamResponse:
         path = request.path
@@ -114,7 +97,7 @@ class ApiServer:
             )
             if printing.wanted(request.headers.get("Accept", "")):
                 return self._table(where, [record], {"resourceVersion": str(record.revision)})
-            return _json(single(resource, record))
+            return answers.as_json(single(resource, record))
         handler = {
             "create": self._create, "update": self._update, "patch": self._patch, "delete": self._delete,
             "deletecollection": self._delete_collection,
@@ -126,16 +109,18 @@ class ApiServer:
         if path in ("/healthz", "/readyz", "/livez"):
             return web.Response(text="ok")
         if path == FAULTS_PATH and user.name == auth.ADMIN and request.method == "PUT":
-            self.faults.set(await _body(request))
-            return _json(b"{}")
+            self.faults.set(await bodies.read_object(request))
+            return answers.as_json(b"{}")
         if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" and request.method == "POST":
-            return _json(json.dumps(_review(await _body(request), user)).encode(), status=201)
+            return answers.as_json(
+                json.dumps(auth.review(await bodies.read_object(request), user)).encode(), status=201
+            )
         document = _document(path)
         if document is None:
             raise errors.no_such_path()
         if request.method not in ("GET", "HEAD"):
             raise errors.method_not_allowed()
-        return _json(json.dumps(document).encode())
+        return answers.as_json(json.dumps(document).encode())
 
     async def _list(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         page = lists.read_page(self.store, where.resource, _selector(where, query), query)
@@ -145,13 +130,13 @@ class ApiServer:
         if len(body) > _COMPRESSED_FROM and "gzip" in request.headers.get("Accept-Encoding", ""):
             # In a thread: compressing megabytes must not hold up the watches.
             packed = await asyncio.to_thread(gzip.compress, body, 1)
-            response = _json(packed)
+            response = answers.as_json(packed)
             response.headers["Content-Encoding"] = "gzip"
             return response
-        return _json(body)
+        return answers.as_json(body)
 
     def _table(self, where: Target, records: list[Record], metadata: dict[str, Any]) -> web.Response:
-        return _json(printing.as_table(where.resource, records, metadata, now=self.store.now()))
+        return answers.as_json(printing.as_table(where.resource, records, metadata, now=self.store.now()))
 
     async def _watch(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         watch = Watch(
@@ -180,16 +165,16 @@ class ApiServer:
         return response
 
     async def _create(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        body = await _object(request)
-        manager = _manager(request, query)
+        body = await bodies.read_object(request)
+        manager = bodies.manager(request, query)
         if where.subresource == "binding":
-            node = _part(body, "target").get("name") or ""
+            node = bodies.part(body, "target").get("name") or ""
             self.store.bind(
                 where.name, node, namespace=where.namespace, manager=manager, dry_run=query.dry_run()
             )
             success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-            return _json(msgspec.json.encode(success), status=201)
-        report = _report(query)
+            return answers.as_json(msgspec.json.encode(success), status=201)
+        report = bodies.report(query)
         created = self.store.create(
             where.resource.plural,
             body,
@@ -198,81 +183,71 @@ class ApiServer:
             dry_run=query.dry_run(),
             report=report,
         )
-        return _written(created, report, status=201)
+        return answers.written(created, report, status=201)
 
     async def _update(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        body = await _object(request)
-        named = _part(body, "metadata").get("name") or ""
+        body = await bodies.read_object(request)
+        named = bodies.part(body, "metadata").get("name") or ""
         if named != where.name:
             raise errors.bad_request(
                 f"the name of the object ({named}) does not match the name on the URL ({where.name})"
                 if named
                 else "name must be provided"
             )
-        report = _report(query)
+        report = bodies.report(query)
         updated = self.store.update(
             where.resource.plural,
             body,
             namespace=where.namespace,
             subresource=where.subresource,
-            manager=_manager(request, query),
+            manager=bodies.manager(request, query),
             dry_run=query.dry_run(),
             report=report,
         )
-        return _written(updated, report)
+        return answers.written(updated, report)
 
     async def _patch(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        kind = _PATCHES.get(request.content_type)
+        kind = bodies.PATCH_KINDS.get(request.content_type)
         if kind is None:
-            raise errors.unsupported_media_type(tuple(_PATCHES))
+            raise errors.unsupported_media_type(tuple(bodies.PATCH_KINDS))
         if kind == "apply" and not query.text("fieldManager"):
             cause = errors.Cause(
                 "fieldManager", "FieldValueRequired", "Required value: is required for apply patch"
             )
             raise errors.invalid("meta.k8s.io", "PatchOptions", "", [cause])
-        report = _report(query)
+        report = bodies.report(query)
         existed = self.store.exists(where.resource.plural, where.name, namespace=where.namespace)
         patched = self.store.patch(
             where.resource.plural,
             where.name,
-            await _body(request),
+            await bodies.read_body(request),
             namespace=where.namespace,
             kind=kind,
             subresource=where.subresource,
-            manager=_manager(request, query),
+            manager=bodies.manager(request, query),
             force=query.flag("force"),
             dry_run=query.dry_run(),
             report=report,
         )
-        return _written(patched, report, status=200 if existed else 201)
+        return answers.written(patched, report, status=200 if existed else 201)
 
     async def _delete(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
-        options = await _delete_options(request, query)
+        options = await bodies.delete_options(request, query)
         deletion = self.store.delete(where.resource.plural, where.name, namespace=where.namespace, **options)
         if deletion.gone and not where.resource.returns_deleted:
-            return _json(msgspec.json.encode(_success(where, deletion.object["metadata"]["uid"])))
-        return _json(msgspec.json.encode(deletion.object))
+            return answers.as_json(
+                msgspec.json.encode(answers.deleted(where, deletion.object["metadata"]["uid"]))
+            )
+        return answers.as_json(msgspec.json.encode(deletion.object))
 
     async def _delete_collection(
         self, request: web.Request, where: Target, query: Query
     ) -> web.StreamResponse:
-        options = await _delete_options(request, query)
+        options = await bodies.delete_options(request, query)
         page = lists.read_page(self.store, where.resource, _selector(where, query), query)
         for record in page.records:
             self.store.delete(where.resource.plural, record.name, namespace=record.namespace, **options)
-        return _json(lists.as_json(where.resource, page))
-
-
-def _success(where: Target, uid: str) -> dict[str, Any]:
-    """The Status of a deletion."""
-    about = {"name": where.name, "group": where.resource.group, "kind": where.resource.plural, "uid": uid}
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": {name: value for name, value in about.items() if value},
-    }
+        return answers.as_json(lists.as_json(where.resource, page))
 
 
 def _selector(where: Target, query: Query) -> selectors.Selector:
@@ -335,126 +310,3 @@ def _document(path: str) -> dict[str, Any] | None:
         case ["openapi", "v3", *_]:
             document = openapi.document(path)
     return document
-
-
-def _review(body: Any, user: User) -> dict[str, Any]:
-    """A SelfSubjectAccessReview with its answer; 400 when it asks for nothing."""
-    spec = _part(body, "spec") if isinstance(body, dict) else {}
-    attributes, path = _part(spec, "resourceAttributes"), _part(spec, "nonResourceAttributes")
-    if bool(attributes) == bool(path):
-        raise errors.bad_request(
-            "spec: exactly one of nonResourceAttributes or resourceAttributes is required"
-        )
-    if path:
-        allowed = user.name in (auth.ADMIN, auth.PORTAL, auth.READER) and path.get("verb") == "get"
-    else:
-        verb, group, plural = (attributes.get(name) or "" for name in ("verb", "group", "resource"))
-        allowed = auth.may(user, verb, group, plural)
-    return {
-        "kind": "SelfSubjectAccessReview",
-        "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {"creationTimestamp": None},
-        "spec": spec,
-        "status": {"allowed": allowed},
-    }
-
-
-def _manager(request: web.Request, query: Query) -> str:
-    return query.text("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
-
-
-def _report(query: Query) -> FieldReport:
-    """How unknown fields are taken: ``Warn`` is the default."""
-    level = query.text("fieldValidation") or "Warn"
-    if level not in ("Ignore", "Warn", "Strict"):
-        text = f'Unsupported value: "{level}": supported values: "", "Ignore", "Strict", "Warn"'
-        cause = errors.Cause("fieldValidation", "FieldValueNotSupported", text)
-        raise errors.invalid("meta.k8s.io", "CreateOptions", "", [cause])
-    return FieldReport(strict=level == "Strict", silent=level == "Ignore")
-
-
-def _written(obj: dict[str, Any], report: FieldReport, *, status: int = 200) -> web.Response:
-    response = _json(msgspec.json.encode(obj), status=status)
-    if not report.silent:
-        for path in report.unknown:
-            response.headers.add("Warning", f'299 - "unknown field \\"{path}\\""')
-    return response
-
-
-async def _body(request: web.Request) -> Any:
-    if request.content_type not in _READABLE:
-        raise errors.unsupported_media_type(_READABLE[:1])
-    raw = await request.read()
-    if request.content_type.endswith("yaml"):
-        return _yaml(raw)
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise errors.bad_request(f"couldn't get version/kind; json parse error: {error}") from None
-
-
-def _yaml(raw: bytes) -> Any:
-    """YAML as clients send it in apply patches; JSON is YAML, and is tried first because it is faster."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return msgspec.yaml.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise errors.bad_request(f"error decoding YAML: {error}") from None
-
-
-async def _object(request: web.Request) -> dict[str, Any]:
-    body = await _body(request)
-    if not isinstance(body, dict):
-        raise errors.bad_request("couldn't get version/kind; json parse error: an object is expected")
-    return body
-
-
-async def _delete_options(request: web.Request, query: Query) -> dict[str, Any]:
-    body = await _object(request) if request.can_read_body else {}
-    preconditions = _part(body, "preconditions")
-    grace = body.get("gracePeriodSeconds")
-    if "gracePeriodSeconds" in query.values:
-        grace = query.number("gracePeriodSeconds")
-    if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int)):
-        raise errors.bad_request("gracePeriodSeconds: a whole number is expected")
-    propagation = query.text("propagationPolicy") or body.get("propagationPolicy") or ""
-    if propagation not in ("", "Background", "Foreground", "Orphan"):
-        text = f'Unsupported value: "{propagation}": supported values: "Background", "Foreground", "Orphan"'
-        cause = errors.Cause("propagationPolicy", "FieldValueNotSupported", text)
-        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [cause])
-    return {
-        "propagation": propagation,
-        "grace_period_seconds": grace,
-        "uid": preconditions.get("uid") or "",
-        "resource_version": preconditions.get("resourceVersion") or "",
-        "dry_run": query.dry_run() or "All" in (body.get("dryRun") or ()),
-    }
-
-
-def _part(body: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object inside a body, empty when absent; 400 when it is something else."""
-    part = body.get(name)
-    if part is None:
-        return {}
-    if not isinstance(part, dict):
-        raise errors.bad_request(f"json: cannot unmarshal into {name}: an object is expected")
-    return part
-
-
-def _json(body: bytes, *, status: int = 200) -> web.Response:
-    return web.Response(
-        body=body,
-        status=status,
-        content_type="application/json",
-        headers={"Cache-Control": "no-cache, private"},
-    )
-
-
-def _refusal(error: errors.ApiError) -> web.Response:
-    response = _json(json.dumps(error.as_status()).encode(), status=error.status_code)
-    if "retryAfterSeconds" in error.details:
-        response.headers["Retry-After"] = str(error.details["retryAfterSeconds"])
-    return response
