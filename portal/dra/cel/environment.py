@@ -43,7 +43,7 @@ class Environment:
 
     @classmethod
     def of(cls, features: Container[str], *, new: bool) -> Environment:
-        """The environment for expressions of `new` objects, where gates decide what may be named, or of stored ones.
+        """The environment of `new` objects, where gates decide what may be named, or of stored ones.
 
         The scheduler knows all names whatever the gates say, so that it understands what was stored before.
         """

@@ -6,14 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from portal.dra.cel.errors import CelEvaluationError, CostExceeded
+from portal.dra.cel.frame import COST, MAX_COST, Frame, Run
 from portal.dra.cel.values import NO_SUCH_OVERLOAD, MapValue, kind_of, map_pairs
-
-Frame = list[Any]
-Run = Callable[[Frame], Any]
-
-_COST: Final = 1
-_MAX_COST: Final = 1_000_000
-
 
 _GO_NAMES: Final = {
     "bool": "types.Bool",
@@ -55,9 +49,9 @@ def iterate(value: Any, *, pairs: bool) -> Iterable[Any]:
 
 
 def _spend(frame: Frame, cost: int) -> None:
-    spent = frame[_COST] + cost
-    frame[_COST] = spent
-    if spent > _MAX_COST:
+    spent = frame[COST] + cost
+    frame[COST] = spent
+    if spent > MAX_COST:
         raise CostExceeded
 
 
@@ -84,9 +78,9 @@ def _quantifier(*, decisive: bool) -> Callable[..., Run]:
         def run(frame: Frame) -> bool:
             failure: CelEvaluationError | None = None
             for item in items(frame):
-                spent = frame[_COST] + step_cost
-                frame[_COST] = spent
-                if spent > _MAX_COST:
+                spent = frame[COST] + step_cost
+                frame[COST] = spent
+                if spent > MAX_COST:
                     raise CostExceeded
                 if single is not None:
                     frame[single] = item

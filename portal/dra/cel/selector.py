@@ -12,15 +12,18 @@ from portal.dra.cel import ast
 from portal.dra.cel.checker import check
 from portal.dra.cel.device import EVERYTHING, DeviceView, Reads
 from portal.dra.cel.environment import CONSUMABLE_CAPACITY, LIST_ATTRIBUTES, Environment
+from portal.dra.cel.equality import reset_work
 from portal.dra.cel.errors import CelCompileError, CelEvaluationError, CostExceeded
 from portal.dra.cel.estimate import estimate
+from portal.dra.cel.frame import MAX_COST, Run
 from portal.dra.cel.literals import check_literals, children
-from portal.dra.cel.loops import Run
 from portal.dra.cel.parser import parse
-from portal.dra.cel.program import MAX_COST, build
+from portal.dra.cel.program import build
 from portal.dra.cel.reads import find_reads, key_getter, whole_key
 from portal.dra.cel.syntax import MAX_LENGTH, Source
-from portal.dra.cel.values import reset_work, type_name
+from portal.dra.cel.values import (
+    type_name,
+)
 
 Result = TypeVar("Result")
 

@@ -7,12 +7,11 @@ exact type); lists are Python lists or tuples, never changed once made.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from portal.dra.cel.device import DeviceView
-from portal.dra.cel.errors import CelEvaluationError, CostExceeded
+from portal.dra.cel.errors import CelEvaluationError
 from portal.dra.quantity import Quantity
 from portal.dra.semver import Semver
 
@@ -167,20 +166,20 @@ KINDS: Final[dict[type, str]] = {
     Quantity: "object:kubernetes.Quantity",
     Semver: "object:kubernetes.Semver",
 }
-_NUMBERS: Final = frozenset({int, Uint, float})
+NUMBERS: Final = frozenset({int, Uint, float})
 _TYPE_NAMES: Final = {
     "null": "null_type",
     "duration": "google.protobuf.Duration",
     "timestamp": "google.protobuf.Timestamp",
 }
 # Kubernetes' own types call a comparison with anything else an error rather than false.
-_STRICT: Final[set[type]] = {Quantity, Semver}
+STRICT: Final[set[type]] = {Quantity, Semver}
 
 
 def register(python_type: type, kind: str) -> None:
     """Make a library's own value type known; such types are equal only to their own kind."""
     KINDS[python_type] = kind
-    _STRICT.add(python_type)
+    STRICT.add(python_type)
 
 
 def kind_of(value: object) -> str:
@@ -261,117 +260,6 @@ def map_pairs(value: Any) -> list[tuple[Any, Any]]:
 
 def map_size(value: Any) -> int:
     return len(_DEVICE_FIELDS) if type(value) is DeviceView else len(value)
-
-
-# --- work that costs do not show ----------------------------------------------------------------------------
-
-_WORK: Final = threading.local()
-_MAX_WORK: Final = 1_000_000
-
-
-def reset_work() -> None:
-    """Begin an evaluation: see `spend`."""
-    _WORK.left = _MAX_WORK
-
-
-def spend(steps: int) -> None:
-    """Lists of lists cost by their first level only: comparing shared ones could go on for ever."""
-    _WORK.left = left = getattr(_WORK, "left", _MAX_WORK) - steps
-    if left < 0:
-        raise CostExceeded
-
-
-# --- equality and order -------------------------------------------------------------------------------------
-
-
-def equal(left: Any, right: Any) -> bool:
-    """CEL's `==`; raises CelEvaluationError where the left operand's type knows no such comparison."""
-    left_type, right_type = type(left), type(right)
-    if left_type is right_type:
-        return _equal_alike(left, right)
-    if left is None or right is None:
-        return False
-    if left_type in _STRICT:
-        raise CelEvaluationError(NO_SUCH_OVERLOAD)
-    if left_type in _NUMBERS and right_type in _NUMBERS:
-        left, right = _as_numbers(left, right)
-        return bool(left == right)
-    kind = KINDS[left_type]
-    return kind in ("list", "map") and kind == KINDS[right_type] and _equal_alike(left, right)
-
-
-def _as_numbers(left: Any, right: Any) -> tuple[Any, Any]:
-    """Two numbers of different types, made comparable: next to a double, whole numbers become doubles."""
-    if type(left) is float or type(right) is float:
-        return float(left), float(right)
-    return left, right
-
-
-def _equal_alike(left: Any, right: Any) -> bool:
-    kind = KINDS[type(left)]
-    if kind == "list":
-        spend(len(left))
-        return len(left) == len(right) and all(map(_not_unequal, left, right))
-    if kind == "map":
-        return _equal_maps(left, right)
-    if kind == "abstract:optional_type":
-        if not (left.present and right.present):
-            return bool(left.present == right.present)
-        return equal(left.value, right.value)
-    return bool(left == right)
-
-
-def _equal_maps(left: Any, right: Any) -> bool:
-    if map_size(left) != map_size(right):
-        return False
-    spend(map_size(left))
-    for key, value in map_pairs(left):
-        found, other = map_find(right, key)
-        if not found or not _not_unequal(value, other):
-            return False
-    return True
-
-
-def _not_unequal(left: Any, right: Any) -> bool:
-    """Inside of lists and maps only a definite "no" makes a difference; an impossible comparison does not."""
-    try:
-        return equal(left, right)
-    except CelEvaluationError:
-        return True
-
-
-def surely_equal(left: Any, right: Any) -> bool:
-    """Equality as `in` and the sets library use it: an impossible comparison is no match."""
-    try:
-        return equal(left, right)
-    except CelEvaluationError:
-        return False
-
-
-def contains(items: Any, value: Any) -> bool:
-    """Whether a list has an element equal to the value."""
-    spend(len(items))
-    return any(surely_equal(value, item) for item in items)
-
-
-_ORDERED: Final = frozenset({"bool", "int", "uint", "double", "string", "bytes", "duration", "timestamp"})
-
-
-def compare(left: Any, right: Any) -> int | None:
-    """-1, 0 or 1; None with NaN; raises CelEvaluationError for types without an order between them."""
-    left_type, right_type = type(left), type(right)
-    if left_type is not right_type and not (left_type in _NUMBERS and right_type in _NUMBERS):
-        raise CelEvaluationError(NO_SUCH_OVERLOAD)
-    kind = kind_of(left)
-    if kind not in _ORDERED:
-        raise CelEvaluationError(NO_SUCH_OVERLOAD)
-    if kind in ("duration", "timestamp"):
-        left, right = left.nanos, right.nanos
-    elif left_type is not right_type:
-        left, right = _as_numbers(left, right)
-    if left != left or right != right:  # noqa: PLR0124 (NaN)
-        return None
-    return int(left > right) - int(left < right)
 
 
 def checked_int(value: int) -> int:

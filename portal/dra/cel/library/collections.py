@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from portal.dra.cel.equality import compare, contains, spend, surely_equal
 from portal.dra.cel.errors import CelEvaluationError, CostExceeded
 from portal.dra.cel.library.registry import declare, list_traversal, product_of_sizes, result_size
 from portal.dra.cel.values import (
@@ -14,11 +15,7 @@ from portal.dra.cel.values import (
     Uint,
     checked_int,
     checked_uint,
-    compare,
-    contains,
     kind_of,
-    spend,
-    surely_equal,
 )
 
 _MAX_LIST: Final = 1_000_000

@@ -7,9 +7,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from portal.dra.cel.equality import spend
 from portal.dra.cel.errors import CelEvaluationError, CostExceeded
 from portal.dra.cel.library.times import seconds_text, timestamp_text
-from portal.dra.cel.values import double_text, kind_of, map_pairs, map_size, spend
+from portal.dra.cel.values import (
+    double_text,
+    kind_of,
+    map_pairs,
+    map_size,
+)
 
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?P<precision>\.[0-9]*)?(?P<verb>.?))", re.DOTALL)
 _QUOTED: Final = {

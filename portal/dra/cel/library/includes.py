@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portal.dra.cel import types
+from portal.dra.cel.equality import contains, surely_equal
 from portal.dra.cel.library.registry import Overload
-from portal.dra.cel.values import contains, kind_of, size_of, surely_equal
+from portal.dra.cel.values import (
+    kind_of,
+    size_of,
+)
 
 
 def _includes(attribute: Any, value: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import re2
 
+from portal.dra.cel.equality import compare, contains, equal
 from portal.dra.cel.errors import CelEvaluationError, CostExceeded
 from portal.dra.cel.library.registry import (
     both_traversals,
@@ -29,10 +30,7 @@ from portal.dra.cel.values import (
     Uint,
     checked_int,
     checked_uint,
-    compare,
-    contains,
     double_text,
-    equal,
     map_contains,
     map_find,
     map_size,
