@@ -21,6 +21,8 @@ from inventory.models import Device
 from portal import access, htmx
 from portal.accounts.models import Project, User
 
+# `DeviceProfile.kind` of what is cut out of a device.
+PARTITION = "partition"
 REQUESTS_SHOWN = 10
 PROJECTS_SHOWN = 5
 EXPIRES_SOON = timedelta(hours=24)
@@ -33,7 +35,9 @@ class Fleet:
     """One cluster and how its devices are, as far as that may be told now."""
 
     coverage: Coverage
+    # Whole devices by state. Partitions of one piece of hardware are alternatives: they are never added up.
     counts: Mapping[str, int]
+    partitions: int
 
     @property
     def total(self) -> int:
@@ -100,12 +104,18 @@ def _needs(user: User, *, now: datetime) -> list[Need]:
 def _fleets(*, now: datetime) -> list[Fleet]:
     """Every cluster; where the mirror is not in step, all its devices count as unknown."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for cluster, state, count in Device.objects.values_list("cluster", "state").annotate(Count("pk")):
-        counts[cluster][state] = count
+    partitions: Counter[int] = Counter()
+    rows = Device.objects.values_list("cluster", "profile__kind", "state").annotate(Count("pk"))
+    for cluster, kind, state, count in rows:
+        if kind == PARTITION:
+            partitions[cluster] += count
+        else:
+            counts[cluster][state] += count
     return [
         Fleet(
             coverage,
             dict(counts[pk]) if coverage.in_step else {UNKNOWN: counts[pk].total()} if counts[pk] else {},
+            partitions[pk],
         )
         for pk, coverage in coverage_of_all(now=now).items()
     ]

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from claims.models import Allocation, Price, PriceBook, Request
-from inventory.models import Cluster, Device, Stream
+from inventory.models import Cluster, Device, DeviceProfile, Pool, Stream
 from portal.accounts.models import User
 from tests.cast import Cast
 from tests.pages.fleet import cluster, devices, request
@@ -80,6 +80,22 @@ def test_a_cluster_in_step_tells_its_counts(client: Client, cast: Cast) -> None:
     assert "3 free" in shown
     assert "2 held" in shown
     assert 'aria-label="2 held, 3 free, 1 unavailable"' in shown
+
+
+def test_partitions_are_not_added_to_the_devices_that_they_are_cut_from(client: Client, cast: Cast) -> None:
+    where = cluster()
+    devices(where, free=2)
+    whole = DeviceProfile.objects.get()
+    devices(where, free=14)
+    parts = DeviceProfile.objects.create(
+        digest="part", driver=whole.driver, attributes={}, capacity={}, kind="partition"
+    )
+    Device.objects.filter(pool=Pool.objects.latest("pk")).update(profile=parts)
+
+    shown = page(client, cast.member)
+
+    assert "2 free" in shown
+    assert "and 14 partitions of them" in shown
 
 
 def test_a_cluster_out_of_step_tells_nothing_as_present_fact(client: Client, cast: Cast) -> None:
