@@ -23,7 +23,7 @@ from portal.demo.load import Churn, FleetSize, check_churn
 from portal.demo.namespaces import found_first, keep_namespaces
 from portal.demo.quota import keep_quotas
 from portal.demo.server import ApiServer
-from portal.demo.store import Store
+from portal.demo.store import HISTORY_LIMIT, Store
 
 
 def _arguments() -> argparse.Namespace:
@@ -38,7 +38,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--kubeconfig-out", type=Path, help="where to write the kubeconfig")
     parser.add_argument("--tls", action="store_true", help="serve HTTPS: kubectl sends no token without it")
-    parser.add_argument("--history", type=int, default=10_000, help="changes kept for watches, per resource")
+    parser.add_argument(
+        "--history", type=int, default=HISTORY_LIMIT, help="changes kept for watches, per resource"
+    )
     parser.add_argument("--bookmark-seconds", type=float, default=60.0)
     parser.add_argument("--no-controllers", action="store_true", help="only the API server")
     parser.add_argument("--no-kubelet", action="store_true", help="Pods are placed, but none runs")

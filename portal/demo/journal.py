@@ -77,7 +77,7 @@ class SqliteJournal:
     """Keeps the objects in ``directory/cluster.sqlite3``."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # tokens are in there
         self._db = sqlite3.connect(directory / "cluster.sqlite3", isolation_level=None, timeout=0.5)
         try:
             self._db.execute("pragma locking_mode = exclusive")

@@ -1,11 +1,14 @@
 """The namespace controller: a default ServiceAccount in each, and the emptying of those that are deleted."""
 
 import asyncio
+import logging
 
+from portal.demo import errors
 from portal.demo.following import changes
 from portal.demo.resources import STORED
 from portal.demo.store import Store
 
+log = logging.getLogger(__name__)
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MANAGER = "kube-controller-manager"
 
@@ -25,8 +28,11 @@ async def keep_namespaces(store: Store, *, retry_seconds: float = 0.2) -> None:
         while True:
             await asyncio.sleep(retry_seconds)
             for name in sorted(emptying):
-                if empty(store, name):
-                    emptying.discard(name)
+                try:
+                    if empty(store, name):
+                        emptying.discard(name)
+                except errors.ApiError as error:
+                    log.warning("namespace %s cannot be emptied yet: %s", name, error.message)
 
 
 async def _follow(store: Store, emptying: set[str]) -> None:
@@ -36,8 +42,11 @@ async def _follow(store: Store, emptying: set[str]) -> None:
             continue
         if event.object["metadata"].get("deletionTimestamp"):
             emptying.add(name)
-        else:
+            continue
+        try:
             give_service_account(store, name)
+        except errors.ApiError as error:
+            log.warning("namespace %s gets no ServiceAccount: %s", name, error.message)
 
 
 def give_service_account(store: Store, name: str) -> None:

@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from portal.demo import errors
@@ -149,6 +150,17 @@ def _declared(text: str, features: Features, *, quantity: bool) -> Type:
     return _struct(text, features)
 
 
+def _is_time(text: str) -> bool:
+    """Whether ``text`` is a moment in RFC 3339."""
+    if not _TIME.match(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 class _Reader:
     """Walks one body along its type."""
 
@@ -197,7 +209,7 @@ class _Reader:
         if name == _OBJECT:
             return value  # what only its reader understands
         if name == "datetime":
-            if not isinstance(value, str) or not _TIME.match(value):
+            if not isinstance(value, str) or not _is_time(value):
                 layout = "2006-01-02T15:04:05Z07:00"
                 raise errors.bad_request(
                     f'{self.subject}: parsing time "{value}" as "{layout}": cannot parse "{value}"'

@@ -30,6 +30,7 @@ from portal.dra.features import Features
 __all__ = ["DEFAULT_MANAGER", "Deletion", "Object", "Store", "WatchEvent", "timestamp"]
 
 SERVED_VERSION = "1.36"
+HISTORY_LIMIT = 30_000  # five minutes, as etcd keeps, of a hundred changes a second
 DEFAULT_MANAGER = "claimdesk-embedded-cluster"
 # ``Store.list`` hides the builtin inside the class, hence the names.
 Objects = list[Object]
@@ -52,7 +53,7 @@ class Store:
         self,
         *,
         journal: Journal | None = None,
-        history_limit: int = 10_000,
+        history_limit: int = HISTORY_LIMIT,
         features: Features | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

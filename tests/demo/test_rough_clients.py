@@ -70,6 +70,24 @@ def test_patches_of_a_wrong_shape_are_a_400(api: Api, patch: object) -> None:
     assert (answer.code, answer.body["reason"]) == (400, "BadRequest")
 
 
+def test_names_of_unknown_fields_cannot_write_headers(api: Api) -> None:
+    body = claim()
+    body["spec"]["evil\r\nSet-Cookie: a"] = 1
+    answer = api.call("POST", CLAIMS, body)
+    assert answer.code == 201
+    assert "Set-Cookie" not in answer.headers
+    assert "evil\\r\\nSet-Cookie" in answer.headers["Warning"]
+
+
+def test_a_time_that_never_was_is_a_400(api: Api) -> None:
+    event = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"namespace": "lab"},
+        "eventTime": "2026-13-45T99:99:99Z",
+    }
+    assert api.call("POST", "/api/v1/namespaces/lab/events", event).code == 400
+
+
 def test_an_unknown_propagation_is_a_422(api: Api) -> None:
     api.ok("POST", CLAIMS, claim())
     assert api.call("DELETE", f"{CLAIMS}/one", {"propagationPolicy": "Sideways"}).code == 422
