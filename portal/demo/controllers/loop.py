@@ -2,6 +2,7 @@
 failure."""
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import logging
@@ -50,10 +51,10 @@ class Queue(Generic[K]):
                 key = heapq.heappop(self._heap)[2]
                 del self._due[key]
                 return key
-            try:
-                await asyncio.wait_for(self._woken.wait(), wait)
-            except TimeoutError:
-                continue
+            # Not wait_for, which before Python 3.12 may swallow a cancellation that comes with the event.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._woken.wait()
 
 
 class Controller(Generic[K]):

@@ -145,7 +145,9 @@ class Placer:
     def _nowhere(self, why: str) -> Unplaceable:
         """A reason that does not depend on the node."""
         total = len(self.world.nodes.objects)
-        return Unplaceable(f"0/{total} nodes are available: {why}. still not schedulable, {_helpless(total)}")
+        return Unplaceable(
+            f"0/{total} nodes are available: {why}. no new claims to deallocate, {_helpless(total)}"
+        )
 
     def _asked(self, pod: Pod) -> list[Wish]:
         """What classes could serve of the Pod's extended resources."""

@@ -128,7 +128,10 @@ class View(Generic[T]):
     def _tell(self, delta: Delta[T]) -> None:
         self.version += 1
         for handler in self._handlers:
-            handler(delta)
+            try:
+                handler(delta)
+            except Exception:
+                log.exception("%s %s/%s: a controller stumbled over this change", self.plural, *delta.key)
 
 
 class Index(Generic[T]):
