@@ -113,6 +113,10 @@ HEAVY = [
     )
     + "'%s'.format([i]).size() > 0"
     + ")" * 9,
+    "cel.bind(v0, {1: 1}, "
+    + "".join(f"cel.bind(v{n + 1}, [v{n}, v{n}].map(x, {{1: x}}), " for n in range(60))
+    + "v60 == v60"
+    + ")" * 61,
     "cel.bind(l, lists.range(50000).map(x, 'a'), lists.range(1000).all(x, l.isSorted()))",
     "lists.range(30000).map(x, lists.range(30000)).flatten().size() > 0",
     "sets.contains(lists.range(100000), lists.range(100000))",

@@ -89,6 +89,12 @@ def test_nesting_up_to_the_limit_and_beyond(expression: str, expected: bool | st
     assert outcome(expression) == expected
 
 
+def test_types_that_double_with_every_level_are_refused() -> None:
+    bindings = "".join(f"cel.bind(v{n + 1}, {{v{n}: v{n}}}, " for n in range(60))
+    expression = f"cel.bind(v0, {{1: 1}}, {bindings}v60 == v60{')' * 61}"
+    assert outcome(expression) == "compile: the types of this expression are too complex"
+
+
 def test_deep_expressions_work_in_threads_too() -> None:
     expression = "(" * 240 + "device.driver == 'x'" + ")" * 240
     answers: list[bool | str] = []

@@ -64,7 +64,7 @@ def _as_numbers(left: Any, right: Any) -> tuple[Any, Any]:
 def _equal_alike(left: Any, right: Any) -> bool:
     kind = KINDS[type(left)]
     if kind == "list":
-        spend(len(left))
+        spend(10 + len(left))
         return len(left) == len(right) and all(map(_not_unequal, left, right))
     if kind == "map":
         return _equal_maps(left, right)
@@ -78,7 +78,7 @@ def _equal_alike(left: Any, right: Any) -> bool:
 def _equal_maps(left: Any, right: Any) -> bool:
     if map_size(left) != map_size(right):
         return False
-    spend(map_size(left))
+    spend(20 + 2 * map_size(left))
     for key, value in map_pairs(left):
         found, other = map_find(right, key)
         if not found or not _not_unequal(value, other):

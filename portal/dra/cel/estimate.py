@@ -367,7 +367,8 @@ def _replaced(size: list[Span]) -> Span:
 
 
 def _is_scalar(type_: Type) -> bool:
-    return type_.kind in ("bool", "int", "uint", "double", "duration", "timestamp")
+    inner, _ = types.unwrap_optional(type_)
+    return inner.kind in ("bool", "int", "uint", "double", "duration", "timestamp", "type")
 
 
 def _size_at(path: _Path) -> Span | None:  # noqa: PLR0911 (one per place)

@@ -21,6 +21,7 @@ from portal.dra.cel.parser import parse
 from portal.dra.cel.program import build
 from portal.dra.cel.reads import find_reads, key_getter, whole_key
 from portal.dra.cel.syntax import MAX_LENGTH, Source
+from portal.dra.cel.types import TypeTooLarge
 from portal.dra.cel.values import (
     type_name,
 )
@@ -267,9 +268,19 @@ def estimated_cost(expression: str, gates: frozenset[str]) -> int:
     return _deeply(run)
 
 
-@functools.lru_cache(maxsize=2048)
 def _compile_once(expression: str, gates: frozenset[str], *, new: bool) -> Selector | CelCompileError:
-    """Errors are remembered too: a bad selector is tried for every node."""
+    """Errors are remembered too: a bad selector is tried for every node. Long expressions take too much room."""
+    if len(expression) > _SHORT:
+        return _compile_safely(expression, gates, new=new)
+    return _compile_short(expression, gates, new=new)
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile_short(expression: str, gates: frozenset[str], *, new: bool) -> Selector | CelCompileError:
+    return _compile_safely(expression, gates, new=new)
+
+
+def _compile_safely(expression: str, gates: frozenset[str], *, new: bool) -> Selector | CelCompileError:
     if len(expression.encode("utf-8", "replace")) > MAX_LENGTH:
         return CelCompileError(f"must not be longer than {MAX_LENGTH} bytes")
     try:
@@ -279,5 +290,7 @@ def _compile_once(expression: str, gates: frozenset[str], *, new: bool) -> Selec
             return _deeply(lambda: _compile(expression, gates, new=new, deep=True))
     except CelCompileError as error:
         return error
+    except TypeTooLarge:
+        return CelCompileError("the types of this expression are too complex")
     except RecursionError:
         return CelCompileError("expression recursion limit exceeded")

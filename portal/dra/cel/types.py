@@ -6,15 +6,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 
+_MAX_SIZE: Final = 2000
+
+
+class TypeTooLarge(Exception):
+    """The type has too many parts: maps of maps double with every level, and could go on for ever."""
+
+
 class Type:
     """A type; `kind` groups types, `name` tells abstract ones and type parameters apart."""
 
-    __slots__ = ("kind", "name", "params")
+    __slots__ = ("is_open", "kind", "name", "params", "size")
 
     def __init__(self, kind: str, name: str = "", params: Sequence[Type] = ()) -> None:
         self.kind = kind
         self.name = name or kind
         self.params = tuple(params)
+        self.is_open: bool = kind == "param" or any(item.is_open for item in self.params)
+        """Whether a type parameter occurs in it."""
+        self.size: int = 1 + sum(item.size for item in self.params)
+        if self.size > _MAX_SIZE:
+            raise TypeTooLarge
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -115,7 +127,7 @@ class Substitution:
             if known is not None:
                 return self.apply(known, open_to_dyn=open_to_dyn)
             return DYN if open_to_dyn else type_
-        if not type_.params:
+        if not type_.is_open:
             return type_
         return Type(
             type_.kind, type_.name, [self.apply(item, open_to_dyn=open_to_dyn) for item in type_.params]
@@ -162,6 +174,8 @@ class Substitution:
         return True, True
 
     def _occurs(self, param: Type, within: Type) -> bool:
+        if not within.is_open:
+            return False
         if within.kind == "param":
             if within.name == param.name:
                 return True

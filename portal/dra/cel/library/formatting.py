@@ -71,7 +71,7 @@ def _text(value: Any, *, nested: bool = False) -> str:  # noqa: PLR0911 (one per
         case "type":
             return str(value.name)
         case "list":
-            spend(len(value))
+            spend(10 + len(value))
             return "[" + ", ".join(_text(item, nested=True) for item in value) + "]"
         case "map":
             return _map_text(value)
@@ -84,7 +84,7 @@ def _text(value: Any, *, nested: bool = False) -> str:  # noqa: PLR0911 (one per
 
 def _map_text(value: Any) -> str:
     entries = []
-    spend(map_size(value))
+    spend(20 + 2 * map_size(value))
     for key, item in map_pairs(value):
         if kind_of(key) not in ("string", "bool", "int", "uint"):
             raise CelEvaluationError("no formatting function for the key of a map")

@@ -218,7 +218,7 @@ class _Patterns:
                 known = re2.compile(pattern, options=self._options)
             except (re2.error, UnicodeError) as error:
                 raise CelEvaluationError(f"error parsing regexp: {_reason(error)}") from error
-            if len(self._compiled) > 200:
+            if len(self._compiled) > 64:
                 self._compiled.clear()
             self._compiled[pattern] = known
         return known
