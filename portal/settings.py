@@ -128,6 +128,9 @@ ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "portal.accounts.adapter.AccountAdapter"
+# How many proxies in front write X-Forwarded-For: attempts to sign in are counted, and changes recorded, by
+# the address that they give. 0 = nobody's word is taken.
+ALLAUTH_TRUSTED_PROXY_COUNT = env.int("CLAIMDESK_TRUSTED_PROXIES", 0)
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 # --- language and time -----------------------------------------------------------------------

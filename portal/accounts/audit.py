@@ -1,8 +1,10 @@
 """The audit trail: one entry per change, written in the transaction that makes the change."""
 
+import ipaddress
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Model
 from django.http import HttpRequest
 
@@ -82,9 +84,16 @@ def changes(
 
 
 def source_ip(request: HttpRequest) -> str | None:
-    """Where a request came from, as far as the server in front can be trusted: the peer's address.
+    """Where a request came from: the peer, or what the trusted proxies in front say of it.
 
-    X-Forwarded-For is not read here: anybody can send one. A proxy that should be believed belongs into the
-    web server's configuration, which then sets REMOTE_ADDR.
+    Anybody can send an X-Forwarded-For; only its last entries, one per trusted proxy, were written by those
+    (CLAIMDESK_TRUSTED_PROXIES). None when it is no address.
     """
-    return request.META.get("REMOTE_ADDR") or None
+    address = request.META.get("REMOTE_ADDR", "")
+    if proxies := settings.ALLAUTH_TRUSTED_PROXY_COUNT:
+        written = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+        address = written[-proxies].strip() if len(written) >= proxies else ""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return None

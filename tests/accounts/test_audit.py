@@ -2,11 +2,12 @@
 
 import csv
 import io
+from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
 
-from portal.accounts.audit import changes, record
+from portal.accounts.audit import changes, record, source_ip
 from portal.accounts.models import AppendOnlyError, AuditEntry, User
 from tests.cast import NOW, Cast
 
@@ -49,6 +50,29 @@ def test_an_entry_is_never_changed_nor_deleted(entry: AuditEntry) -> None:
     with pytest.raises(AppendOnlyError):
         AuditEntry.objects.bulk_update([entry], ["action"])
     assert AuditEntry.objects.get().action == "project.change"
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "expected"),
+    [
+        (0, None, "192.0.2.1"),
+        (0, "203.0.113.9", "192.0.2.1"),
+        (1, "203.0.113.9", "203.0.113.9"),
+        (1, "198.51.100.1, 203.0.113.9", "203.0.113.9"),
+        (2, "198.51.100.1, 203.0.113.9, 10.0.0.1", "203.0.113.9"),
+        (2, "203.0.113.9", None),
+        (1, "nonsense", None),
+        (1, None, None),
+    ],
+)
+def test_an_address_is_taken_from_whom_we_trust(
+    settings: Any, proxies: int, forwarded: str | None, expected: str | None
+) -> None:
+    settings.ALLAUTH_TRUSTED_PROXY_COUNT = proxies
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.1", headers=headers)
+
+    assert source_ip(request) == expected
 
 
 def test_only_what_differs_is_kept() -> None:

@@ -244,6 +244,24 @@ def test_without_javascript_language_and_sign_out_still_work(
     context.close()
 
 
+def test_filters_take_effect_as_one_types_and_can_be_shared(
+    browser: Browser, live_server: Any, world: Cast
+) -> None:
+    context = opened(browser)
+    page = context.new_page()
+    sign_in(page, live_server.url)
+    page.goto(f"{live_server.url}/audit/")
+    assert "token.create" in page.locator("#entries").inner_text()
+
+    page.locator("#id_actor").press_sequentially("nobody")
+    page.wait_for_selector("#entries >> text=No entry fits these filters.")
+
+    page.goto(page.url)
+    assert page.input_value("#id_actor") == "nobody"
+    assert "No entry fits" in page.locator("#entries").inner_text()
+    context.close()
+
+
 def test_a_form_is_sent_once_however_often_it_is_clicked(
     browser: Browser, live_server: Any, world: Cast
 ) -> None:
