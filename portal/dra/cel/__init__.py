@@ -1,9 +1,9 @@
 """CEL as Kubernetes' DRA selectors use it, as of Kubernetes 1.34 to 1.37.
 
 From text to answer: `syntax` (tokens), `parser` (tree, macros expanded), `checker` with `types` and
-`environment` (what may be named, what fits), `literals` (patterns, times, formats), `program` with `steps` and
-`loops` (nested functions over one `frame`), `selector` (the public face). `library/` has the functions and what
-they cost; `estimate` says what an expression costs at worst, `reads` what it reads of a device.
+`environment` (what may be named, what fits), `literals` (patterns, times, formats), `program` with `steps`
+and `loops` (nested functions over one `frame`), `selector` (the public face). `library/` has the functions and
+what they cost; `estimate` says what an expression costs at worst, `reads` what it reads of a device.
 """
 
 from portal.dra.cel.device import (

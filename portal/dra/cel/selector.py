@@ -269,7 +269,7 @@ def estimated_cost(expression: str, gates: frozenset[str]) -> int:
 
 
 def _compile_once(expression: str, gates: frozenset[str], *, new: bool) -> Selector | CelCompileError:
-    """Errors are remembered too: a bad selector is tried for every node. Long expressions take too much room."""
+    """Errors are remembered too: a bad selector is tried for every node. Long ones take too much room."""
     if len(expression) > _SHORT:
         return _compile_safely(expression, gates, new=new)
     return _compile_short(expression, gates, new=new)

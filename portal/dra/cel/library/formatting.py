@@ -171,9 +171,8 @@ def clauses(template: str) -> list[str]:
             raise CelEvaluationError(
                 f'could not parse formatting clause: unrecognized formatting clause "{match["verb"]}"'
             )
-        if match["precision"] and (
-            match["precision"] == "." or int(match["precision"][1:4]) > _MAX_PRECISION
-        ):
+        precision = match["precision"]
+        if precision and (precision == "." or len(precision) > 5 or int(precision[1:]) > _MAX_PRECISION):
             raise CelEvaluationError("could not parse formatting clause: error while parsing precision")
         found.append(match["verb"])
     return found
