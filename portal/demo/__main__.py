@@ -73,6 +73,18 @@ def _certificate(arguments: argparse.Namespace) -> tuple[ssl.SSLContext | None, 
         return tls.server_context(Path(directory), arguments.host, now=now)
 
 
+def _plant_once(store: Store, wish: str) -> None:
+    """Plant a fleet into data that has none yet; a crash in between leaves nothing half planted."""
+    planted = store.journal.setting("fleet")
+    if not planted:
+        with store.journal.together():
+            plant(store, wish)
+            store.journal.set_setting("fleet", wish)
+    elif planted != wish:
+        text = f"the data directory holds the fleet {planted!r} already; --fleet {wish} has no effect"
+        print(text, file=sys.stderr)  # noqa: T201 - a command's answer
+
+
 async def _work(store: Store, arguments: argparse.Namespace) -> None:
     """Everything that moves by itself, until cancelled."""
     async with asyncio.TaskGroup() as tasks:
@@ -99,9 +111,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         found_first(store)
-        if not journal.setting("fleet"):
-            plant(store, arguments.fleet)
-            journal.set_setting("fleet", arguments.fleet)
+        _plant_once(store, arguments.fleet)
         context, certificate = _certificate(arguments)
         await web.TCPSite(runner, arguments.host, arguments.port, ssl_context=context).start()
         url = f"{'https' if context else 'http'}://{arguments.host}:{runner.addresses[0][1]}"

@@ -6,6 +6,7 @@ process. ``synchronous=NORMAL``: after a power failure the file is consistent bu
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +37,9 @@ class Journal(Protocol):
     ) -> None:
         """Keep one step of changes wholly or not at all."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Make all steps inside one: after a crash, all of them are kept or none."""
+
     def setting(self, name: str, default: str = "") -> str:
         """A kept value by name."""
 
@@ -62,6 +66,9 @@ class NoJournal:
         deletes: Iterable[tuple[str, str, str]],
     ) -> None:
         """Nothing is kept."""
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def setting(self, name: str, default: str = "") -> str:
         return self._settings.get(name, default)
@@ -101,17 +108,24 @@ class SqliteJournal:
         puts: Iterable[tuple[str, str, str, bytes]],
         deletes: Iterable[tuple[str, str, str]],
     ) -> None:
-        database = self._db
-        database.execute("begin")
-        try:
-            database.executemany("insert or replace into object values (?, ?, ?, ?)", puts)
-            database.executemany(
+        with self.together():
+            self._db.executemany("insert or replace into object values (?, ?, ?, ?)", puts)
+            self._db.executemany(
                 "delete from object where resource = ? and namespace = ? and name = ?", deletes
             )
             self.set_setting("revision", str(revision))
-            database.execute("commit")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("begin")
+        try:
+            yield
+            self._db.execute("commit")
         except BaseException:
-            database.execute("rollback")
+            self._db.execute("rollback")
             raise
 
     def setting(self, name: str, default: str = "") -> str:

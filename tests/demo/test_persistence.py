@@ -68,6 +68,20 @@ def test_a_data_directory_serves_one_cluster_at_a_time(tmp_path: Path, kept: Sto
     kept.close()
 
 
+def test_steps_taken_together_are_kept_together_or_not_at_all(tmp_path: Path, kept: Store) -> None:
+    def interrupted() -> None:
+        with kept.journal.together():
+            kept.create("resourceclaims", claim(), namespace="lab")
+            raise RuntimeError("the power is gone")
+
+    with pytest.raises(RuntimeError):
+        interrupted()
+    again = restarted(tmp_path, kept)
+    assert again.find("resourceclaims", "one", namespace="lab") is None
+    assert again.exists("namespaces", "lab")
+    again.close()
+
+
 def test_a_failed_write_leaves_memory_as_the_disk(kept: Store) -> None:
     kept.journal.close()
     revision = kept.revision
