@@ -146,7 +146,7 @@ def ago(value: datetime | None) -> SafeString | str:
     """How long ago a moment was ("5 min ago", "in 2 h"), with the full times in the title."""
     if value is None:
         return UNKNOWN
-    distance = timezone.now() - value
+    distance = _rounded(timezone.now() - value)
     if abs(distance) < timedelta(seconds=10):
         words = gettext("just now")
     elif distance > timedelta():
@@ -161,6 +161,13 @@ def ago(value: datetime | None) -> SafeString | str:
         f"{value.astimezone(timezone.get_fixed_timezone(0)):%Y-%m-%d %H:%M:%S}",
         words,
     )
+
+
+def _rounded(distance: timedelta) -> timedelta:
+    """To whole days, hours or minutes, the largest that fit: what ends in 89 d 23 h 59 min ends in 90 d."""
+    seconds = distance.total_seconds()
+    unit = next((size for size in (86_400, 3_600, 60) if abs(seconds) >= size), 1)
+    return timedelta(seconds=round(seconds / unit) * unit)
 
 
 @register.filter

@@ -113,6 +113,8 @@ def test_a_moment_is_local_with_utc_beside() -> None:
         (timedelta(seconds=3), "just now"),
         (timedelta(minutes=5, seconds=1), "5 min ago"),
         (timedelta(hours=-2, seconds=-30), "in 2 h"),
+        (timedelta(days=-90, seconds=5), "in 90 d"),
+        (timedelta(hours=23, minutes=40), "1 d ago"),
     ],
 )
 def test_how_long_ago(distance: timedelta, expected: str) -> None:
