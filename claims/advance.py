@@ -83,7 +83,9 @@ class Mirror:
         namespaces = {request.namespace for request in requests}
         keys = {str(request.key) for request in requests}
         uids = {request.object_uid for request in requests if request.object_uid}
-        pods = list(Pod.objects.filter(cluster=cluster, namespace__in=namespaces))
+        pods = list(
+            Pod.objects.filter(cluster=cluster, namespace__in=namespaces).defer("labels", "annotations")
+        )
         pods_by_uid = {pod.uid: pod for pod in pods}
         by_claim: dict[tuple[str, str], list[Pod]] = defaultdict(list)
         for pod in pods:
@@ -94,7 +96,8 @@ class Mirror:
         )
         claims: dict[str, list[Claim]] = defaultdict(list)
         by_uid = {request.object_uid: str(request.key) for request in requests if request.object_uid}
-        for claim in Claim.objects.filter(cluster=cluster, namespace__in=namespaces):
+        rows = Claim.objects.filter(cluster=cluster, namespace__in=namespaces).defer("spec", "annotations")
+        for claim in rows:
             if claim.uid in by_uid:
                 objects.add(claim.uid)
                 claims[by_uid[claim.uid]].append(claim)

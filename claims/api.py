@@ -282,8 +282,10 @@ class _ActionView(ApiView):
 
     required_scope = Scope.REQUESTS
 
-    def act(self, request: ApiRequest, key: uuid.UUID, change: Callable[..., None]) -> Response:
-        found = get_request_or_404(self.person, key, for_write=True)
+    def act(
+        self, request: ApiRequest, key: uuid.UUID, change: Callable[..., None], *, to_end: bool = False
+    ) -> Response:
+        found = get_request_or_404(self.person, key, for_write=not to_end, to_end=to_end)
         try:
             change(request=found, user=self.person, now=timezone.now(), source_ip=source_ip(request))
         except UnableToChange as error:
@@ -306,14 +308,14 @@ class RequestReleaseView(_ActionView):
     @extend_schema(tags=["requests"], request=None, responses=_ANSWERS)
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
         """Give the devices back. Pods of people stay: while some use it, it is `ending` and costs."""
-        return self.act(request, key, requests.release)
+        return self.act(request, key, requests.release, to_end=True)
 
 
 class RequestCancelView(_ActionView):
     @extend_schema(tags=["requests"], request=None, responses=_ANSWERS)
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
         """Give up a request that got nothing yet."""
-        return self.act(request, key, requests.cancel)
+        return self.act(request, key, requests.cancel, to_end=True)
 
 
 class RequestRetryView(_ActionView):

@@ -3,8 +3,10 @@
 import uuid
 from collections.abc import Mapping
 
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import Http404
+from django.utils.translation import gettext as _
 
 from claims.models import FINAL_STATES, Request
 from claims.models.requests import RequestQuerySet
@@ -13,8 +15,12 @@ from portal import access
 from portal.accounts.models import User
 
 
-def get_request_or_404(user: User, key: uuid.UUID, *, for_write: bool = False) -> Request:
-    """The request, if `user` may know of it; a stranger gets 404, a reader who may not act 403."""
+def get_request_or_404(
+    user: User, key: uuid.UUID, *, for_write: bool = False, to_end: bool = False
+) -> Request:
+    """The request, if `user` may know of it; a stranger gets 404, a reader who may not act 403.
+
+    `to_end` asks for the right to give it up, which outlives the archiving of the project."""
     request = (
         Request.objects.select_related("project", "requester", "cluster")
         .defer("cluster__kubeconfig_encrypted")
@@ -24,7 +30,16 @@ def get_request_or_404(user: User, key: uuid.UUID, *, for_write: bool = False) -
     if request is None:
         raise Http404
     access.authorise(user, request.project, details=True, for_write=for_write)
+    if to_end and not may_end(user, request):
+        raise PermissionDenied(_("You may look at this request but not end it."))
     return request
+
+
+def may_end(user: User, request: Request) -> bool:
+    """Whether the person may give the request up: members and administrators, also in an archived project."""
+    if user.is_auditor:
+        return False
+    return access.may_administer(user) or access.role_in(user, request.project) is not None
 
 
 def filtered(rows: RequestQuerySet, values: Mapping[str, str], user: User) -> RequestQuerySet:

@@ -149,10 +149,10 @@ def _note_hold(request: Request, uid: str, *, now: datetime, connect: Connect) -
         reason="", message=""
     )
     if not came:
-        # Released while the Pod was being created: winding up has to look again.
-        Request.objects.filter(pk=request.pk).update(due_at=now)
-        request.refresh_from_db()
-        _wind_up(request, now=now, connect=connect)
+        # Released (or refused to another worker) while the Pod was being created: nobody wants it any more.
+        with suppress(errors.ClusterError), connect(request.cluster) as client:
+            _remove_hold(request, client)
+        Request.objects.filter(pk=request.pk, state=State.ENDING).update(due_at=now)
     elif request.hold_pod_uid != uid:
         action = "request.hold-again" if request.hold_pod_uid else "request.held"
         record(request, action, actor=None, now=now, after={"pod": manifests.hold_name(request.object_name)})

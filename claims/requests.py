@@ -72,7 +72,8 @@ def submit(
         # Sent twice at the same moment: the other one won.
         if (earlier := _earlier(request.key, user)) is not None:
             return earlier
-        raise
+        # Keys that begin alike would name the same object on the cluster.
+        raise UnableToSubmit({"key": [_("This key is taken; choose a new one.")]}) from None
     return request
 
 

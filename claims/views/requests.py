@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from claims import asks, requests
 from claims.asks import UnableToSubmit
-from claims.browse import chosen, filtered, get_request_or_404
+from claims.browse import chosen, filtered, get_request_or_404, may_end
 from claims.forms import RequestForm, initial_values
 from claims.models import Request
 from claims.preview import preview
@@ -93,6 +93,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
         "request_": found,
         "why_not": why_not(found),
         "may_act": access.may_work_in(user, found.project),
+        "may_end": may_end(user, found),
     }
     return htmx.render(request, "claims/request_detail.html", context, partial="status", finished=told.final)
 
@@ -113,9 +114,9 @@ def request_retry(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
 def request_release(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     """Release, after a page that says what it means."""
     if request.method == "POST":
-        return _act(request, key, requests.release, _("The request is ending."))
+        return _act(request, key, requests.release, _("The request is ending."), to_end=True)
     user, now = person(request), timezone.now()
-    found = get_request_or_404(user, key, for_write=True)
+    found = get_request_or_404(user, key, to_end=True)
     return _confirm(
         request,
         title=_("Release %(name)s?") % {"name": found.object_name},
@@ -130,8 +131,8 @@ def request_release(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
 def request_cancel(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     """Cancel a request that got nothing yet, after a page that says what it means."""
     if request.method == "POST":
-        return _act(request, key, requests.cancel, _("The request is cancelled."))
-    found = get_request_or_404(person(request), key, for_write=True)
+        return _act(request, key, requests.cancel, _("The request is cancelled."), to_end=True)
+    found = get_request_or_404(person(request), key, to_end=True)
     return _confirm(
         request,
         title=_("Cancel %(name)s?") % {"name": found.object_name},
@@ -158,9 +159,11 @@ def _form_page(request: HttpRequest, form: RequestForm, *, status: int = 200) ->
     return htmx.render(request, "claims/request_form.html", context, partial="fields", status=status)
 
 
-def _act(request: HttpRequest, key: uuid.UUID, change: Callable[..., None], done: str) -> HttpResponse:
+def _act(
+    request: HttpRequest, key: uuid.UUID, change: Callable[..., None], done: str, *, to_end: bool = False
+) -> HttpResponse:
     user = person(request)
-    found = get_request_or_404(user, key, for_write=True)
+    found = get_request_or_404(user, key, for_write=not to_end, to_end=to_end)
     try:
         change(request=found, user=user, now=timezone.now(), source_ip=source_ip(request))
     except UnableToChange as error:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from claims import pursuit, requests
 from claims.models import PriceBook, Request
 from inventory.models import Cluster, Stream
-from portal.accounts.models import User
+from portal.accounts.models import Project, User
 from tests.claims.conftest import NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import mirror_claim, mirror_pod
@@ -73,6 +73,17 @@ def test_only_those_who_work_in_the_project_change_it(
     assert client.post(reverse(f"request-{action}", args=[live.key])).status_code == status
     live.refresh_from_db()
     assert (live.state, live.hold_wanted) == (State.WAITING_FOR_POD, False)
+
+
+def test_a_request_of_an_archived_project_can_only_be_ended(cast: Cast, live: Request) -> None:
+    Project.objects.filter(pk=live.project_id).update(archived_at=NOW)
+    client = signed_in(cast.owner)
+    html = page(client, reverse("request-detail", args=[live.key]))
+    assert "Hold the device now" not in html
+    assert client.post(reverse("request-hold", args=[live.key])).status_code == 403
+    assert client.post(reverse("request-release", args=[live.key])).status_code == 303
+    live.refresh_from_db()
+    assert live.state == State.ENDING
 
 
 def test_nobody_changes_anything_by_get(cast: Cast, live: Request) -> None:

@@ -141,6 +141,23 @@ def test_the_cluster_is_asked_outside_of_any_transaction_and_work_is_announced_a
     assert announced == [made.pk]
 
 
+def test_a_key_that_begins_like_anothers_is_taken(
+    cast: Cast, values: dict[str, Any], fake: FakeCluster
+) -> None:
+    keys = [uuid.UUID(int=(0xABCDEF01 << 96) + number) for number in (1, 2)]
+
+    def send(key: uuid.UUID) -> Request:
+        return requests.submit(
+            user=cast.owner, values=values, key=key, now=NOW, connect=lambda _cluster: fake
+        )
+
+    first = send(keys[0])
+    with pytest.raises(UnableToSubmit) as refused:
+        send(keys[1])
+    assert set(refused.value.errors) == {"key"}
+    assert Request.objects.get() == first
+
+
 # --- create ---------------------------------------------------------------------------------------
 
 
@@ -235,6 +252,24 @@ def test_back_off_is_bounded() -> None:
     assert pursuit.backoff(1000) == timedelta(minutes=5)
 
 
+def test_two_workers_that_create_at_once_make_one_object_and_keep_it(
+    request_: Request, fake: FakeCluster
+) -> None:
+    create = fake.create
+
+    def slow_create(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        made = create(*args, **kwargs)
+        fake.create = create  # type: ignore[method-assign]  # only the first worker is overtaken
+        pursue(Request.objects.get(pk=request_.pk), fake)
+        return made
+
+    fake.create = slow_create  # type: ignore[method-assign]  # another worker comes during the call
+    pursue(request_, fake)
+    assert request_.state == State.WAITING_FOR_POD
+    assert fake.names("resourceclaims") == [request_.object_name]
+    assert actions(request_) == ["submit", "create", "created"]
+
+
 # --- cancel ---------------------------------------------------------------------------------------
 
 
@@ -308,6 +343,24 @@ def test_a_refused_hold_pod_is_told_and_not_tried_for_ever(
     pursue(live, fake)
     assert (live.hold_wanted, live.due_at, live.reason) == (False, None, Reason.REFUSED)
     assert "PodSecurity" in live.message
+    assert live.state == State.WAITING_FOR_POD
+
+
+def test_a_hold_refused_to_another_worker_meanwhile_leaves_no_pod_and_keeps_the_claim(
+    cast: Cast, live: Request, fake: FakeCluster
+) -> None:
+    requests.hold(request=live, user=cast.owner, now=NOW)
+    create = fake.create
+
+    def slow_create(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        made = create(*args, **kwargs)
+        Request.objects.filter(pk=live.pk).update(hold_wanted=False, due_at=None)
+        return made
+
+    fake.create = slow_create  # type: ignore[method-assign]  # another worker gives up during the call
+    pursue(live, fake)
+    assert fake.names("pods") == []
+    assert fake.names("resourceclaims") == [live.object_name]
     assert live.state == State.WAITING_FOR_POD
 
 
@@ -404,8 +457,8 @@ def test_a_hold_that_arrives_after_the_release_is_removed_again(
         return made
 
     fake.create = slow_create  # type: ignore[method-assign]  # somebody releases during the call
-    pursue(live, fake)
-    pursue(live, fake, seconds=60)
+    for minute in range(3):
+        pursue(live, fake, seconds=60 * minute)
     assert live.state == State.ENDED
     assert fake.names("pods") == []
     assert fake.names("resourceclaims") == []
