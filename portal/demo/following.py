@@ -14,7 +14,6 @@ async def changes(store: "Store", plural: str, *, since: int | None = None) -> A
     while True:
         try:
             async for event in store.watch(plural, since=since):
-                since = event.revision
                 yield event
         except errors.ApiError as error:
             if error.status_code != 410:

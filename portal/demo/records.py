@@ -1,7 +1,7 @@
 """How one object is kept: its JSON as it goes over the wire, and what selectors and keys need of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -48,6 +48,13 @@ def new_record(resource: Resource, obj: Object, revision: int) -> Record:
     obj["metadata"]["resourceVersion"] = str(revision)
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     return record_of(resource, body, msgspec.json.encode(body))
+
+
+def at_revision(record: Record, revision: int) -> Record:
+    """The same state under a later resourceVersion."""
+    body = msgspec.json.decode(record.raw)
+    body["metadata"]["resourceVersion"] = str(revision)
+    return replace(record, revision=revision, raw=msgspec.json.encode(body))
 
 
 def read_record(resource: Resource, raw: bytes) -> Record:

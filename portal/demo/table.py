@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from portal.demo.history import Change, ChangeType, History
-from portal.demo.records import Key, Record
+from portal.demo.records import Key, Record, at_revision
 from portal.demo.resources import Resource
 from portal.demo.selectors import Selector
 
@@ -106,7 +106,10 @@ class Table:
 
 
 def seen_through(change: Change, selector: Selector) -> tuple[ChangeType, Record] | None:
-    """How a watch with ``selector`` sees a change: an object that stops matching is DELETED for it."""
+    """How a watch with ``selector`` sees a change.
+
+    An object that stops matching is DELETED for it, shown as it last was when it matched.
+    """
     record, previous = change.record, change.previous
     is_match = change.type != "DELETED" and selector.matches(record.namespace, record.labels, record.fields)
     was_match = previous is not None and selector.matches(
@@ -114,6 +117,6 @@ def seen_through(change: Change, selector: Selector) -> tuple[ChangeType, Record
     )
     if is_match:
         return ("MODIFIED" if was_match else "ADDED"), record
-    if was_match:
-        return "DELETED", record
-    return None
+    if previous is None or not was_match:
+        return None
+    return "DELETED", record if change.type == "DELETED" else at_revision(previous, change.revision)

@@ -55,13 +55,18 @@ def test_without_a_version_the_present_comes_first(api: Api, query: str) -> None
 
 def test_an_object_that_stops_matching_is_deleted_for_the_watch(api: Api) -> None:
     start = version(api)
-    with api.watch(f"{CLAIMS}?watch=1&resourceVersion={start}&labelSelector=k%3Dyes") as events:
+    with api.watch(f"{CLAIMS}?watch=1&resourceVersion={start}&labelSelector=k+in+(yes,also)") as events:
         api.ok("POST", CLAIMS, claim("a"))
-        for value in ("yes", "yes", "no", "no"):
+        for value in ("yes", "yes", "also", "no", "no"):
             label(api, "a", value)
         api.ok("POST", CLAIMS, claim("b", labels={"k": "yes"}))
-        found = [seen(next(events)) for _ in range(3)]
-    assert found == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b")]
+        found = [next(events) for _ in range(4)]
+    kinds = [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "b")]
+    assert [seen(event) for event in found] == kinds
+    last = found[2]["object"]["metadata"]
+    # Its last matching state, at the version of the change that took it away.
+    assert last["labels"] == {"k": "also"}
+    assert int(last["resourceVersion"]) > int(found[1]["object"]["metadata"]["resourceVersion"])
 
 
 def test_a_field_selector_follows_pods_to_their_node(api: Api) -> None:
