@@ -28,7 +28,6 @@ class FakeKubelet:
         self._client = client
         self._ready: dict[str, bool] = {}
         self._beaten: dict[str, float] = {}
-        self._lock = threading.Lock()
         self._ended = threading.Event()
         self._at_work = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="fake kubelet", daemon=True)
@@ -49,19 +48,19 @@ class FakeKubelet:
         self._client.patch(
             NODES, name, {"status": {"capacity": resources, "allocatable": resources}}, subresource="status"
         )
-        self._beat(name, ready=ready)
-        with self._lock:
+        with self._at_work:
+            self._beat(name, ready=ready)
             self._ready[name] = ready
             self._beaten[name] = time.monotonic()
 
     def forget(self, name: str) -> None:
-        """Serve a node no longer."""
-        with self._lock:
+        """Serve a node no longer; once this returns, nothing is written for it any more."""
+        with self._at_work:
             self._ready.pop(name, None)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """For a few seconds nothing starts and no deletion is completed; leases are renewed all the same."""
+        """For a few seconds (not so many that leases run out) nothing starts and no deletion is completed."""
         with self._at_work:  # once it is ours, nothing is under way any more
             yield
 
@@ -75,27 +74,28 @@ class FakeKubelet:
 
     def _run(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
-            with self._lock:
-                nodes = dict(self._ready)
-            for name, ready in nodes.items():
-                try:
-                    self._serve(name, ready=ready)
-                except (NotFound, Conflict):
-                    continue  # gone or changed meanwhile: seen again in a moment
-                except ClusterError as error:
-                    log.warning("fake kubelet of %s: %s", name, error.message)
-                    self.errors.append(error)
+            for name in list(self._ready):
+                if self._at_work.acquire(blocking=False):
+                    try:
+                        self._serve(name)
+                    finally:
+                        self._at_work.release()
 
-    def _serve(self, name: str, *, ready: bool) -> None:
-        if time.monotonic() - self._beaten.get(name, 0.0) > BEAT_SECONDS:
-            self._beat(name, ready=ready)
-            self._beaten[name] = time.monotonic()
-        if not ready or not self._at_work.acquire(blocking=False):
+    def _serve(self, name: str) -> None:
+        if name not in self._ready:
             return
+        ready = self._ready[name]
         try:
-            self._attend(name)
-        finally:
-            self._at_work.release()
+            if time.monotonic() - self._beaten.get(name, 0.0) > BEAT_SECONDS:
+                self._beat(name, ready=ready)
+                self._beaten[name] = time.monotonic()
+            if ready:
+                self._attend(name)
+        except (NotFound, Conflict):
+            pass  # gone or changed meanwhile: seen again in a moment
+        except ClusterError as error:
+            log.warning("fake kubelet of %s: %s", name, error.message)
+            self.errors.append(error)
 
     def _attend(self, node: str) -> None:
         """Start the node's new Pods, and complete the deletion of those that are to go."""

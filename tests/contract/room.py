@@ -224,6 +224,9 @@ class Room:
         The namespace takes its time to go (`is_gone` tells); nobody waits for it here.
         """
         problems: list[ClusterError] = []
+        for resource, _, name in self._made:
+            if resource is NODES:
+                self.kubelet.forget(name)
         for pod in self._listed(PODS):
             with _noting(problems):
                 self.client.delete(PODS, pod, namespace=self.namespace, grace_period_seconds=0)
@@ -232,8 +235,6 @@ class Room:
                 self.client.delete(RESOURCE_CLAIMS, claim, namespace=self.namespace)
                 self._let_go(claim)
         for resource, space, name in reversed(self._made):
-            if resource is NODES:
-                self.kubelet.forget(name)
             with _noting(problems):
                 self.client.delete(resource, name, namespace=space)
         if problems:
