@@ -2,7 +2,7 @@
 
 From text to answer: `syntax` (tokens), `parser` (tree, macros expanded), `checker` with `types` and
 `environment` (what may be named, what fits), `literals` (patterns, times, formats), `program` with `steps`
-and `loops` (nested functions over one `frame`), `selector` (the public face). `library/` has the functions and
+and `loops` (nested functions over one `frame`), `selector` (the public face). `library/`: the functions and
 what they cost; `estimate` says what an expression costs at worst, `reads` what it reads of a device.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,3 +96,29 @@ class OptionalMap(Node):
     name: str
     body: Node
     flat: bool
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes right below a node."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            yield from node.operands
+        case ListLiteral():
+            yield from node.items
+        case MapLiteral():
+            for key, value, _ in node.entries:
+                yield key
+                yield value
+        case Comprehension():
+            yield node.range
+            if node.guard is not None:
+                yield node.guard
+            yield node.body
+        case Bind():
+            yield node.value
+            yield node.body
+        case OptionalMap():
+            yield node.target
+            yield node.body

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from portal.dra.cel import ast, types
@@ -14,32 +13,6 @@ from portal.dra.cel.syntax import Source
 from portal.dra.cel.types import Type
 
 _PARSERS: Final = {"duration": parse_duration, "timestamp": parse_timestamp}
-
-
-def children(node: ast.Node) -> Iterator[ast.Node]:
-    """The nodes right below a node."""
-    match node:
-        case ast.Select():
-            yield node.operand
-        case ast.Call():
-            yield from node.operands
-        case ast.ListLiteral():
-            yield from node.items
-        case ast.MapLiteral():
-            for key, value, _ in node.entries:
-                yield key
-                yield value
-        case ast.Comprehension():
-            yield node.range
-            if node.guard is not None:
-                yield node.guard
-            yield node.body
-        case ast.Bind():
-            yield node.value
-            yield node.body
-        case ast.OptionalMap():
-            yield node.target
-            yield node.body
 
 
 def check_literals(root: ast.Node, source: Source) -> None:
@@ -66,7 +39,7 @@ def check_literals(root: ast.Node, source: Source) -> None:
                 [_unwrapped(value.type) if optional else value.type for _, value, optional in node.entries],
                 source,
             )
-        pending.extend((child, in_format or is_format) for child in children(node))
+        pending.extend((child, in_format or is_format) for child in ast.children(node))
 
 
 def _unwrapped(type_: Type) -> Type:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import collections
 from typing import Final
 
 from portal.dra.cel import ast
+from portal.dra.cel.errors import CelCompileError
 from portal.dra.cel.syntax import RESERVED, Source, Token, tokenize
 from portal.dra.cel.values import MAX_INT, MAX_UINT, Uint
 
 MAX_DEPTH: Final = 250
-"""Deepest recursion of any grammar rule, as in Kubernetes."""
+"""How deep brackets may nest, and how many operators and members may build on each other."""
 
 _BINARY: Final = {
     "<": ("relation", "_<_"),
@@ -54,7 +54,7 @@ class _Parser:
         self.source = source
         self.tokens = tokenize(source)
         self.position = 0
-        self.depth: collections.Counter[str] = collections.Counter()
+        self.depth = 0
 
     # --- tokens ---------------------------------------------------------------------------------------------
 
@@ -81,12 +81,6 @@ class _Parser:
         found = "the expression ends" if token.kind == "end" else f"found '{token.text}'"
         return self.source.error(f"Syntax error: expected {expected}, but {found}", token.at)
 
-    def enter(self, rule: str, at: int, levels: int = 1) -> None:
-        """Count one more level of a grammar rule; left-recursive rules nest with every operator."""
-        self.depth[rule] += levels
-        if self.depth[rule] > MAX_DEPTH:
-            raise self.source.error(f"expression recursion limit exceeded: {MAX_DEPTH}", at)
-
     # --- operators ------------------------------------------------------------------------------------------
 
     def whole(self) -> ast.Node:
@@ -95,11 +89,13 @@ class _Parser:
         node = self.expression()
         if self.current.kind != "end":
             raise self.unexpected("an operator or the end")
+        _check_chains(node)
         return node
 
     def expression(self) -> ast.Node:
-        at = self.current.at
-        self.enter("expression", at)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.source.error(f"expression recursion limit exceeded: {MAX_DEPTH}", self.current.at)
         node = self.logical("||", "_||_")
         question = self.take("?")
         if question:
@@ -107,7 +103,7 @@ class _Parser:
             self.expect(":", "and the other value of the condition")
             no = self.expression()
             node = ast.Call(question.at, "_?_:_", None, [node, yes, no])
-        self.depth["expression"] -= 1
+        self.depth -= 1
         return node
 
     def logical(self, operator: str, function: str) -> ast.Node:
@@ -124,24 +120,16 @@ class _Parser:
 
     def chain(self, level: str) -> ast.Node:
         """A left-associative chain of relations, sums or products."""
-        rule = "relation" if level == "relation" else "calculation"
         below = {"relation": "sum", "sum": "product", "product": ""}[level]
-        entered = 1 if level != "product" else 0
-        if entered:
-            self.enter(rule, self.current.at)
         node = self.chain(below) if below else self.unary()
         while True:
             token = self.current
             name = token.text if token.kind == "ident" else token.kind
             if _BINARY.get(name, ("", ""))[0] != level:
-                break
+                return node
             self.position += 1
-            self.enter(rule, token.at)
-            entered += 1
             right = self.chain(below) if below else self.unary()
             node = ast.Call(token.at, _BINARY[name][1], None, [node, right])
-        self.depth[rule] -= entered
-        return node
 
     def unary(self) -> ast.Node:
         token = self.current
@@ -165,8 +153,6 @@ class _Parser:
     # --- members --------------------------------------------------------------------------------------------
 
     def member(self, *, negative: bool = False) -> ast.Node:
-        self.enter("member", self.current.at)
-        entered = 1
         node = self.primary(negative=negative)
         while True:
             token = self.current
@@ -180,11 +166,7 @@ class _Parser:
                 self.expect("]", "to close the index")
                 node = ast.Call(token.at, "_[?_]" if optional else "_[_]", None, [node, index])
             else:
-                break
-            self.enter("member", token.at)
-            entered += 1
-        self.depth["member"] -= entered
-        return node
+                return node
 
     def after_dot(self, node: ast.Node, dot: Token) -> ast.Node:
         optional = self.take("?") is not None
@@ -359,6 +341,24 @@ class _Parser:
             body = ast.Call(at, "@sortByAssociatedKeys", ast.Ident(at, _INPUT_OF_SORT), [keys])
             return ast.Bind(at, _INPUT_OF_SORT, target, body)
         return None
+
+
+_CHAINED: Final = frozenset({"_?_:_", "_[_]", "_[?_]", *(function for _, function in _BINARY.values())})
+
+
+def _check_chains(root: ast.Node) -> None:
+    """Operators and members build on each other: `a + b + c` and `a.b.c` nest as much as brackets do."""
+    pending = [(root, 0)]
+    while pending:
+        node, depth = pending.pop()
+        match node:
+            case ast.Call():
+                depth += node.target is not None or node.function in _CHAINED
+            case ast.Select() | ast.Comprehension() | ast.Bind() | ast.OptionalMap():
+                depth += 1
+        if depth > MAX_DEPTH:
+            raise CelCompileError("max recursion depth exceeded")
+        pending.extend((child, depth) for child in ast.children(node))
 
 
 def qualified_name(node: ast.Node) -> str | None:

@@ -16,7 +16,7 @@ from portal.dra.cel.equality import reset_work
 from portal.dra.cel.errors import CelCompileError, CelEvaluationError, CostExceeded
 from portal.dra.cel.estimate import estimate
 from portal.dra.cel.frame import MAX_COST, Run
-from portal.dra.cel.literals import check_literals, children
+from portal.dra.cel.literals import check_literals
 from portal.dra.cel.parser import parse
 from portal.dra.cel.program import build
 from portal.dra.cel.reads import find_reads, key_getter, whole_key
@@ -173,7 +173,7 @@ def _can_take_long(root: ast.Node) -> bool:
     named = joined = False
     while pending:
         node = pending.pop()
-        pending.extend(children(node))
+        pending.extend(ast.children(node))
         match node:
             case ast.Comprehension() | ast.OptionalMap():
                 return True
