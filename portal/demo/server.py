@@ -245,8 +245,11 @@ class ApiServer:
     ) -> web.StreamResponse:
         options = await bodies.delete_options(request, query)
         page = lists.read_page(self.store, where.resource, _selector(where, query), query)
+        plural = where.resource.plural
         for record in page.records:
-            self.store.delete(where.resource.plural, record.name, namespace=record.namespace, **options)
+            await asyncio.sleep(0)  # let others in between; one of them may have been faster
+            if self.store.exists(plural, record.name, namespace=record.namespace):
+                self.store.delete(plural, record.name, namespace=record.namespace, **options)
         return answers.as_json(lists.as_json(where.resource, page))
 
 
