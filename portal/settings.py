@@ -106,6 +106,11 @@ FOLLOWER_LEASE = timedelta(seconds=env.int("CLAIMDESK_FOLLOWER_LEASE_SECONDS", 2
 FULL_LIST_INTERVAL = timedelta(seconds=env.int("CLAIMDESK_FULL_LIST_SECONDS", 600))
 CLUSTER_TIMEOUT = timedelta(seconds=env.int("CLAIMDESK_CLUSTER_TIMEOUT_SECONDS", 10))
 
+# --- requests --------------------------------------------------------------------------------
+
+# What a hold Pod runs; clusters without access to the Internet name their own copy.
+HOLD_IMAGE = env.str("CLAIMDESK_HOLD_IMAGE", "registry.k8s.io/pause:3.10")
+
 # --- people ----------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "accounts.User"
@@ -152,8 +157,6 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 PACKAGE_FILES = {
     "tabler/css/tabler.min.css": "@tabler/core/dist/css/tabler.min.css",
     "tabler/css/tabler.min.css.map": "@tabler/core/dist/css/tabler.min.css.map",
-    "tabler/js/tabler.min.js": "@tabler/core/dist/js/tabler.min.js",
-    "tabler/js/tabler.min.js.map": "@tabler/core/dist/js/tabler.min.js.map",
     "echarts/echarts.min.js": "echarts/dist/echarts.min.js",
 }
 STATICFILES_FINDERS = [
