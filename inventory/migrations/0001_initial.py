@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
                 ('position', models.IntegerField()),
                 ('identity', models.JSONField(default=dict)),
                 ('hardware_id', models.CharField(blank=True, db_index=True, max_length=128)),
-                ('node_name', models.CharField(blank=True, db_index=True, max_length=253)),
+                ('node_name', models.CharField(blank=True, max_length=253)),
                 ('taints', models.JSONField(default=list)),
                 ('state', models.CharField(choices=[('free', 'free'), ('held', 'held'), ('partly', 'partly held'), ('unavailable', 'unavailable')], max_length=12)),
                 ('reason', models.CharField(blank=True, choices=[('', 'none'), ('node-cordoned', 'its node is cordoned'), ('node-not-ready', 'its node is not ready'), ('node-tainted', 'its node is tainted'), ('node-missing', 'its node does not exist'), ('device-tainted', 'it is tainted'), ('pool-incomplete', 'its pool is incomplete'), ('pool-invalid', 'its pool is invalid'), ('counters-used', 'a partition of the same device is held')], max_length=20)),

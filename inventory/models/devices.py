@@ -133,8 +133,8 @@ class Device(models.Model):
     identity = models.JSONField(default=dict)
     # uuid where unique, else PCI address, else serial, else "": the physical piece across renames.
     hardware_id = models.CharField(max_length=128, blank=True, db_index=True)
-    # "" for devices that are not bound to one node.
-    node_name = models.CharField(max_length=253, blank=True, db_index=True)
+    # "" for devices that are not bound to one node. Indexed by `device_browse`.
+    node_name = models.CharField(max_length=253, blank=True)
     # [{"key", "value", "effect", "timeAdded"}] from the slice.
     taints = models.JSONField(default=list)
     state = models.CharField(max_length=12, choices=State.choices)
