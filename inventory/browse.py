@@ -16,6 +16,7 @@ from operator import or_
 from typing import Any
 from zlib import crc32
 
+from django.db import connection
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 from django_stubs_ext import StrOrPromise
@@ -224,9 +225,10 @@ class DeviceSearch:
         if len(term) >= MIN_HARDWARE_TEXT:
             hardware = Q(pk__in=_keys(Device.objects.filter(hardware_id__icontains=term), at_most=FEW))
         return (
-            Q(name__icontains=term)
-            | Q(node_name__icontains=term)
-            | Q(pool__in=_keys(Pool.objects.filter(name__icontains=term), at_most=FEW // 20))
+            # Kubernetes keeps these names in lower case: no need to fold a hundred thousand of them.
+            Q(name__contains=low)
+            | Q(node_name__contains=low)
+            | Q(pool__in=_keys(Pool.objects.filter(name__contains=low), at_most=FEW // 20))
             | Q(profile__in=kinds)
             | Q(cluster__in=clusters)
             | hardware
@@ -236,7 +238,7 @@ class DeviceSearch:
     def _table(self) -> list[Cell]:
         rows = self._rows.order_by()
         columns = ("profile_id", "cluster_id", "state")
-        if self.wanted.terms:
+        if self.wanted.terms and _plans_without_statistics():
             # Grouped by what no index orders, so that the rows come from the one that holds the text.
             rows = rows.annotate(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
             columns = ("walked_kind", "walked_place", "state")
@@ -297,11 +299,15 @@ class DeviceSearch:
         return runs
 
     def _ids(self, cells: Sequence[Cell], start: int, stop: int) -> list[int]:
-        order: tuple[str, ...] = _ROW_ORDER
-        if self.wanted.sort not in _SORT_KEYS and self.wanted.descending:
-            order = tuple(f"-{column}" for column in order)
-        rows = self._narrowed(cells)
-        return list(rows.order_by(*order).values_list("pk", flat=True)[start:stop])
+        size = sum(cell.count for cell in cells)
+        backwards = self.wanted.sort not in _SORT_KEYS and self.wanted.descending
+        # From whichever end is nearer: the last page costs what the first one does.
+        from_end = start > size - stop
+        if from_end:
+            start, stop = size - stop, size - start
+        order = [f"-{column}" if backwards != from_end else column for column in _ROW_ORDER]
+        ids = list(self._narrowed(cells).order_by(*order).values_list("pk", flat=True)[start:stop])
+        return ids[::-1] if from_end else ids
 
     def _ids_of_whole(self, groups: Sequence[Sequence[Cell]]) -> list[int]:
         """All rows of several groups, group by group: one query however many, since each is small."""
@@ -320,11 +326,12 @@ class DeviceSearch:
         """The rows of some cells of the table."""
         if len(cells) == len(self._table):
             return self._rows
-        if sum(cell.count for cell in cells) <= SMALL_GROUP:
-            return self._rows.filter(_within(cells, kind="profile_id", place="cluster_id"))
-        # "+ 0" keeps planners from looking so many rows up one by one by kind: they walk the index instead.
+        small = sum(cell.count for cell in cells) <= SMALL_GROUP
+        if small or not _plans_without_statistics():
+            return self._rows.filter(_within(cells, self._table, kind="profile_id", place="cluster_id"))
+        # "+ 0" keeps it from looking so many rows up one by one by kind: it walks the order's index instead.
         walked = self._rows.alias(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-        return walked.filter(_within(cells, kind="walked_kind", place="walked_place"))
+        return walked.filter(_within(cells, self._table, kind="walked_kind", place="walked_place"))
 
     # --- classes and nodes -----------------------------------------------------------------------
 
@@ -385,19 +392,33 @@ def _facet_value(
     return FacetValue(value, label, count, value in chosen, id=f"{facet}-{crc32(value.encode()):08x}")
 
 
-def _within(cells: Iterable[Cell], *, kind: str, place: str) -> Q:
-    """The rows of these cells, as a condition on the columns `kind` (profile) and `place` (cluster)."""
-    kinds: dict[tuple[int, str], set[int]] = defaultdict(set)
-    for cell in cells:
-        kinds[cell.cluster.pk, cell.stored_state].add(cell.profile.pk)
-    states: dict[tuple[int, frozenset[int]], set[str]] = defaultdict(set)
-    for (cluster, state), profiles in kinds.items():
-        states[cluster, frozenset(profiles)].add(state)
+def _within(cells: Iterable[Cell], table: Iterable[Cell], *, kind: str, place: str) -> Q:
+    """The rows of these cells of the table, as a condition on the columns `kind` (profile) and `place`."""
+    wanted, every = _kinds(cells), _kinds(table)
+    states: dict[tuple[int, frozenset[int] | None], set[str]] = defaultdict(set)
+    for (cluster, state), profiles in wanted.items():
+        # None: all kinds that there are, so that nothing needs to be compared.
+        only = None if profiles == every[cluster, state] else frozenset(profiles)
+        states[cluster, only].add(state)
     parts = (
-        Q((place, cluster), (f"{kind}__in", sorted(profiles)), state__in=sorted(found))
+        Q((place, cluster), state__in=sorted(found))
+        & (Q() if profiles is None else Q((f"{kind}__in", sorted(profiles))))
         for (cluster, profiles), found in states.items()
     )
     return reduce(or_, parts, Q(pk__in=()))
+
+
+def _kinds(cells: Iterable[Cell]) -> Mapping[tuple[int, str], set[int]]:
+    """Profiles by cluster and stored state."""
+    kinds: dict[tuple[int, str], set[int]] = defaultdict(set)
+    for cell in cells:
+        kinds[cell.cluster.pk, cell.stored_state].add(cell.profile.pk)
+    return kinds
+
+
+def _plans_without_statistics() -> bool:
+    """SQLite guesses that any equality is selective; PostgreSQL knows how many rows there are of what."""
+    return connection.vendor == "sqlite"
 
 
 def _keys(rows: QuerySet[Any], *, at_most: int) -> Any:
