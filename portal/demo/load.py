@@ -37,6 +37,7 @@ from portal.demo.store import Store
 NAMESPACES = 40
 CLASS = "gpu.nvidia.com"
 MAX_DEVICES = 128
+LONGEST_STALL = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,11 +238,15 @@ class Churn:
     async def run(self, *, seconds: float | None = None) -> None:
         """Write at the wanted rate until cancelled, or for so many seconds."""
         loop = asyncio.get_running_loop()
-        start = loop.time()
+        start = beat = loop.time()
+        ends_at = None if seconds is None else start + seconds
         claim_turns, pod_turns = itertools.count(), itertools.count(self.size.claims)
         claims_due = pods_due = 0
-        while seconds is None or loop.time() - start < seconds:
-            elapsed = loop.time() - start
+        while ends_at is None or loop.time() < ends_at:
+            # After a stall of the process go on at the wanted rate, instead of making up for it at once.
+            start += max(0.0, loop.time() - beat - LONGEST_STALL)
+            beat = loop.time()
+            elapsed = beat - start
             while claims_due < elapsed * self.claims and self.size.claims:
                 self._change_claim(next(claim_turns))
                 claims_due += 1
