@@ -29,8 +29,6 @@ PART = "accelerator"
 POD_CLAIM = "accelerator"
 # Object names: a DNS label, with room left for "-hold" and for the suffix of generated claim names.
 NAME_LIMIT = 50
-# Does nothing, in about 300 kB of memory.
-HOLD_IMAGE = "registry.k8s.io/pause:3.10"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +121,7 @@ def claim_template(*, name: str, namespace: str, owner: Owner, spec: Manifest) -
     }
 
 
-def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str = HOLD_IMAGE) -> Manifest:
+def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str) -> Manifest:
     """A Pod that does nothing but keep the claim allocated. Passes the "restricted" Pod security level."""
     metadata = _metadata(name=hold_name(claim_name), namespace=namespace, owner=owner)
     metadata["labels"][ROLE_LABEL] = "hold"

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from claims import manifests, submission
+from claims.asks import namespaces_of
 from claims.models import Request, RequestClaim
 from claims.requests import Connect, manifest_of, owner_of, record, transition
 from claims.states import FINISHED, LIVE
@@ -25,8 +26,9 @@ LAST_RETRY = timedelta(minutes=5)
 AGAIN = timedelta(seconds=2)
 
 
-def pursue(*, request_id: int, now: datetime, connect: Connect = client_for) -> None:
-    """Do what is due for the request. Talks to the cluster: not inside a transaction."""
+def pursue(*, request_id: int, now: datetime, hold_image: str, connect: Connect = client_for) -> None:
+    """Do what is due for the request; `hold_image` is what a hold Pod runs. Talks to the cluster: not
+    inside a transaction."""
     request = Request.objects.select_related("cluster", "project", "requester").filter(pk=request_id).first()
     if request is None or request.due_at is None:
         return
@@ -35,7 +37,7 @@ def pursue(*, request_id: int, now: datetime, connect: Connect = client_for) -> 
     elif request.state == State.ENDING:
         _wind_up(request, now=now, connect=connect)
     elif request.state in LIVE and request.hold_wanted:
-        _hold(request, now=now, connect=connect)
+        _hold(request, image=hold_image, now=now, connect=connect)
     else:
         Request.objects.filter(pk=request.pk, state=request.state, hold_wanted=False).update(due_at=None)
 
@@ -61,6 +63,10 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
         return
     if request.state != State.CREATING:
         return
+    if request.namespace not in namespaces_of(request.project, request.cluster, now=now):
+        # It was when it was submitted; what is created there now would be another's.
+        _fail(request, Reason.NAMESPACE_LOST, "", now=now)
+        return
     manifest = manifest_of(request)
     try:
         with connect(request.cluster) as client:
@@ -70,17 +76,7 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
             _try_later(request, error, now=now)
             return
         reason = Reason.NAME_TAKEN if isinstance(error, submission.NameTaken) else Reason.REFUSED
-        transition(
-            request,
-            to=State.FAILED,
-            expected=State.CREATING,
-            now=now,
-            action="request.fail",
-            reason=reason,
-            message=error.message,
-            ended_at=now,
-            due_at=None,
-        )
+        _fail(request, reason, error.message, now=now)
         return
     uid = str(created["metadata"]["uid"])
     if request.shape == Request.Shape.CLAIM:
@@ -111,12 +107,26 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
         Request.objects.filter(pk=request.pk, state=State.ENDING).update(due_at=now)
 
 
+def _fail(request: Request, reason: str, message: str, *, now: datetime) -> None:
+    transition(
+        request,
+        to=State.FAILED,
+        expected=State.CREATING,
+        now=now,
+        action="request.fail",
+        reason=reason,
+        message=message,
+        ended_at=now,
+        due_at=None,
+    )
+
+
 # --- hold -----------------------------------------------------------------------------------------
 
 
-def _hold(request: Request, *, now: datetime, connect: Connect) -> None:
+def _hold(request: Request, *, image: str, now: datetime, connect: Connect) -> None:
     pod = manifests.hold_pod(
-        claim_name=request.object_name, namespace=request.namespace, owner=owner_of(request)
+        claim_name=request.object_name, namespace=request.namespace, owner=owner_of(request), image=image
     )
     try:
         with connect(request.cluster) as client:

@@ -27,6 +27,9 @@ from portal.kube import errors
 State = Request.State
 Reason = Request.Reason
 
+# Who asks for two hours is willing to queue for longer than that.
+SHORTEST_WAIT = timedelta(days=7)
+
 # States in which a person can give a request up, and what becomes of it.
 RELEASABLE = LIVE
 CANCELLABLE = (State.SUBMITTED, State.CREATING, State.FAILED)
@@ -150,7 +153,7 @@ def retry(*, request: Request, user: User, now: datetime, source_ip: str | None 
         actor=user,
         action="request.retry",
         ip=source_ip,
-        expires_at=now + request.duration,
+        expires_at=now + patience(request.duration),
         ended_at=None,
         end_reason="",
         allocated_at=None,
@@ -208,6 +211,11 @@ def transition(
     return changed
 
 
+def patience(duration: timedelta) -> timedelta:
+    """How long a request may wait for its first device: a wait holds nothing and costs nothing."""
+    return max(duration, SHORTEST_WAIT)
+
+
 def owner_of(request: Request) -> manifests.Owner:
     """What the request's objects say about where they come from."""
     return manifests.Owner(
@@ -261,8 +269,7 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
         purpose=ask.purpose,
         created_at=now,
         changed_at=now,
-        # The wait is bounded by the same time; it starts anew with the first allocation.
-        expires_at=now + ask.duration,
+        expires_at=now + patience(ask.duration),
         due_at=now,
         object_name=manifests.object_name(project=ask.project.slug, key=str(key)),
     )

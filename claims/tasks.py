@@ -3,6 +3,7 @@
 from typing import Any
 
 from celery import shared_task
+from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
 
@@ -38,7 +39,7 @@ def catch_up(cluster_id: int | None = None) -> None:
 @shared_task(name="claims.tasks.pursue", ignore_result=True)
 def pursue(request_id: int) -> None:
     """Do on the cluster what is due for one request."""
-    pursuit.pursue(request_id=request_id, now=timezone.now())
+    pursuit.pursue(request_id=request_id, now=timezone.now(), hold_image=settings.HOLD_IMAGE)
 
 
 def coalesce_key(cluster_id: int) -> str:

@@ -54,6 +54,7 @@ class Request(models.Model):
         RETRYING = "retrying", _("the cluster did not answer as it should; the desk tries again")
         REFUSED = "refused", _("the cluster refused it")
         NAME_TAKEN = "name-taken", _("an object that the desk did not make has its name")
+        NAMESPACE_LOST = "namespace-lost", _("its namespace no longer belongs to the project")
         DELETED_ELSEWHERE = "deleted-elsewhere", _("its object was deleted on the cluster, not by the desk")
         NOT_SCHEDULED = "not-scheduled", _("a Pod waits for it, and the scheduler found no place")
         PARTLY = "partly", _("some of its Pods still wait for a device")
@@ -85,7 +86,7 @@ class Request(models.Model):
     message = models.TextField(blank=True)
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()
-    # The duration runs from the first allocation; until then it bounds the wait.
+    # The duration runs from the first allocation; until then this bounds the wait.
     expires_at = models.DateTimeField(null=True, blank=True)
     allocated_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)

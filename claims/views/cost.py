@@ -8,7 +8,6 @@ from decimal import Decimal
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from claims.charges import charges
@@ -99,7 +98,7 @@ def _groups(statement: Statement, projects: Sequence[Project]) -> list[ProjectLi
 def _row(line: Line, projects: Mapping[int, Project], statement: Statement, *, now: datetime) -> list[str]:
     project = projects.get(line.project_id) if line.project_id is not None else None
     return [
-        project.slug if project else _("unattributed"),
+        project.slug if project else "unattributed",
         project.cost_centre if project else "",
         line.device_class,
         line.product,

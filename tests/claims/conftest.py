@@ -25,6 +25,7 @@ from tests.claims.fakes import FakeCluster
 
 NOW = datetime(2026, 11, 10, 12, tzinfo=UTC)
 GIB = 2**30
+IMAGE = "example.org/pause:1"
 
 
 @dataclass(frozen=True)

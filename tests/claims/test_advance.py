@@ -13,7 +13,7 @@ from claims.manifests import REQUEST_LABEL
 from claims.models import Request, RequestClaim
 from inventory.models import Claim, ClaimTemplate, Pod, Stream
 from portal.accounts.models import AuditEntry
-from tests.claims.conftest import NOW, Cast
+from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import (
     mirror_claim,
@@ -34,7 +34,7 @@ def step(request: Request, minutes: float = 1) -> Request:
 
 def submit(cast: Cast, values: dict[str, Any], fake: FakeCluster, **changed: Any) -> Request:
     made = requests.submit(user=cast.owner, values=values | changed, now=NOW, connect=lambda _cluster: fake)
-    pursuit.pursue(request_id=made.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=made.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     made.refresh_from_db()
     return made
 
@@ -75,7 +75,7 @@ def test_the_way_of_a_shared_claim(live: Request) -> None:
 
 
 def test_the_duration_runs_from_the_first_allocation(live: Request) -> None:
-    assert live.expires_at == NOW + timedelta(days=3)
+    assert live.expires_at == NOW + timedelta(days=7)
     began = NOW + timedelta(hours=5)
     mirror_claim(live, consumers=("w",), allocated_at=began)
     step(live, minutes=302)
@@ -101,7 +101,7 @@ def test_a_claim_deleted_behind_our_back_is_told(cast: Cast, live: Request, fake
     assert live.ended_at is not None
     fake.objects.pop(("resourceclaims", live.namespace, live.object_name))
     requests.retry(request=live, user=cast.owner, now=NOW)
-    pursuit.pursue(request_id=live.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=live.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     live.refresh_from_db()
     assert step(live).state == State.WAITING_FOR_POD
 
@@ -109,7 +109,7 @@ def test_a_claim_deleted_behind_our_back_is_told(cast: Cast, live: Request, fake
 def test_a_hold_pod_that_disappeared_is_wanted_again(cast: Cast, live: Request, fake: FakeCluster) -> None:
     mirror_claim(live)
     requests.hold(request=live, user=cast.owner, now=NOW)
-    pursuit.pursue(request_id=live.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=live.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     hold = mirror_pod(live, "hold", node="node-h100")
     mirror_claim(live, consumers=(hold.uid,))
     assert step(live).due_at is None
@@ -192,7 +192,7 @@ def test_an_ended_template_waits_for_its_pods(cast: Cast, template: Request, fak
     requests.release(request=template, user=cast.owner, now=NOW)
     for _ in range(2):
         Request.objects.filter(pk=template.pk).update(due_at=NOW)
-        pursuit.pursue(request_id=template.pk, now=NOW, connect=lambda _cluster: fake)
+        pursuit.pursue(request_id=template.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     ClaimTemplate.objects.all().delete()
     step(template)
     assert (template.state, template.reason, template.message) == (State.ENDING, Reason.STILL_USED, "work-1")

@@ -15,7 +15,7 @@ from claims.ledger import storage
 from claims.models import PriceBook, Request
 from inventory.models import Cluster, Observation
 from portal.accounts.models import ApiToken, User
-from tests.claims.conftest import NOW, Cast
+from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import mirror_claim, observe
 
@@ -31,7 +31,7 @@ def reachable(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def live(request_: Request, fake: FakeCluster, cluster: Cluster) -> Request:
-    pursuit.pursue(request_id=request_.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=request_.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     request_.refresh_from_db()
     mirror_claim(request_)
     observe(request_, Observation.Kind.CLAIM_ALLOCATED, 0)
@@ -55,7 +55,7 @@ def test_a_request_is_made_read_held_and_released(
     made = answer.json()
     assert (made["state"], made["count"], made["duration_hours"]) == ("submitted", 2, 72)
     row = Request.objects.get()
-    pursuit.pursue(request_id=row.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=row.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     url = reverse("api-request-detail", args=[row.key])
     read = client.get(url).json()
     assert (read["state"], read["devices"], read["claims_total"]) == ("waiting-for-pod", [], 0)

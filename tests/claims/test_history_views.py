@@ -17,7 +17,7 @@ from claims.ledger import storage
 from claims.models import Allocation, PriceBook, Request
 from inventory.models import Cluster, NamespaceBinding, Observation
 from portal.accounts.models import User
-from tests.claims.conftest import NOW, Cast
+from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import observe
 
@@ -28,7 +28,7 @@ PERIOD = {"from": "2026-11-01", "to": "2026-11-30"}
 @pytest.fixture
 def held(request_: Request, fake: FakeCluster, cluster: Cluster, prices: PriceBook) -> Request:
     """One H100 held for two hours, then an A100 (without a price) for one, then one hour by nobody known."""
-    pursuit.pursue(request_id=request_.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=request_.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     request_.refresh_from_db()
     observe(request_, Kind.CLAIM_ALLOCATED, 0)
     observe(

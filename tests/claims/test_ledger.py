@@ -14,7 +14,7 @@ from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, LedgerCursor, Request, RequestClaim
 from inventory.models import Cluster, NamespaceBinding, Observation
 from portal.accounts.models import Project
-from tests.claims.conftest import NOW
+from tests.claims.conftest import IMAGE, NOW
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import mirror_claim, observe
 
@@ -23,7 +23,7 @@ Kind = Observation.Kind
 
 @pytest.fixture
 def live(request_: Request, fake: FakeCluster) -> Request:
-    pursuit.pursue(request_id=request_.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=request_.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     request_.refresh_from_db()
     return request_
 

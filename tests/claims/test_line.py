@@ -21,7 +21,7 @@ from inventory.models import ClassProfile, Cluster, Device
 from portal.accounts.models import Project
 from portal.kube.client import Client
 from portal.kube.resources import PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
-from tests.claims.conftest import Cast
+from tests.claims.conftest import IMAGE, Cast
 from tests.embedded import EmbeddedCluster
 
 State, Reason = Request.State, Request.Reason
@@ -55,7 +55,7 @@ def until(cluster: Cluster, reached: Callable[[], bool], *, seconds: float = 30)
         storage.apply(cluster=cluster)
         advance.advance(cluster=cluster, now=timezone.now())
         for pk in Request.objects.all().due(timezone.now()).values_list("pk", flat=True):
-            pursuit.pursue(request_id=pk, now=timezone.now())
+            pursuit.pursue(request_id=pk, now=timezone.now(), hold_image=IMAGE)
         done = reached()
         return done or time.monotonic() > deadline
 
@@ -152,7 +152,7 @@ def test_a_cluster_that_goes_away_while_it_creates_is_met_again(
 ) -> None:
     request = ask(cast)
     sample_cluster.kill()
-    pursuit.pursue(request_id=request.pk, now=timezone.now())
+    pursuit.pursue(request_id=request.pk, now=timezone.now(), hold_image=IMAGE)
     request.refresh_from_db()
     assert (request.state, request.reason) == (State.CREATING, Reason.RETRYING)
     assert request.message

@@ -15,7 +15,7 @@ from claims import pursuit, requests
 from claims.models import PriceBook, Request
 from inventory.models import Cluster, Stream
 from portal.accounts.models import Project, User
-from tests.claims.conftest import NOW, Cast
+from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import mirror_claim, mirror_pod
 
@@ -31,7 +31,7 @@ def reachable(fake: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def live(request_: Request, fake: FakeCluster) -> Request:
-    pursuit.pursue(request_id=request_.pk, now=NOW, connect=lambda _cluster: fake)
+    pursuit.pursue(request_id=request_.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
     request_.refresh_from_db()
     mirror_claim(request_)
     return request_

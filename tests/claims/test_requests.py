@@ -13,16 +13,22 @@ from claims.manifests import REQUEST_LABEL, hold_name
 from claims.models import Request, RequestClaim
 from claims.requests import UnableToChange
 from claims.signals import work_due
+from inventory.models import NamespaceBinding
 from portal.accounts.models import AuditEntry
 from portal.kube import errors
-from tests.claims.conftest import NOW, Cast
+from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 
 State, Reason = Request.State, Request.Reason
 
 
 def pursue(request: Request, fake: FakeCluster, seconds: float = 0) -> Request:
-    pursuit.pursue(request_id=request.pk, now=NOW + timedelta(seconds=seconds), connect=lambda _cluster: fake)
+    pursuit.pursue(
+        request_id=request.pk,
+        now=NOW + timedelta(seconds=seconds),
+        hold_image=IMAGE,
+        connect=lambda _cluster: fake,
+    )
     request.refresh_from_db()
     return request
 
@@ -225,6 +231,13 @@ def test_a_cluster_that_is_away_is_tried_again_with_back_off(
     fake.fail.clear()
     pursue(request_, fake)
     assert (request_.state, request_.reason, request_.message) == (State.WAITING_FOR_POD, "", "")
+
+
+def test_a_namespace_that_was_taken_away_meanwhile_gets_nothing(request_: Request, fake: FakeCluster) -> None:
+    NamespaceBinding.objects.all().delete()
+    pursue(request_, fake)
+    assert (request_.state, request_.reason) == (State.FAILED, Reason.NAMESPACE_LOST)
+    assert fake.names("resourceclaims") == []
 
 
 def test_what_the_server_asks_to_wait_is_waited(request_: Request, fake: FakeCluster) -> None:
