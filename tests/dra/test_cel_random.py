@@ -83,7 +83,7 @@ TREES = st.recursive(LITERALS, larger, max_leaves=8)
 
 
 @given(TREES)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_random_trees(expression: str) -> None:
     for text in (expression, f"cel.bind(x, dyn(1), dyn({expression}))"):
         assert isinstance(outcome(text, DEVICE, GATES), bool | str)
@@ -128,7 +128,7 @@ def test_devices_with_the_same_key_get_the_same_answer(devices: list[DeviceView]
 
 
 @given(TREES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_counting_does_not_change_the_answer(expression: str) -> None:
     text = f"type({expression}) == int"
     try:
