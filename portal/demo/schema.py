@@ -18,6 +18,8 @@ from portal.dra.features import Features
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 _TIME = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$")
+# The client prefixes a group where names would be the same: ResourceV1ResourceClaim.
+_MODEL_NAME = re.compile(r"(?:[A-Z][a-z]+)?(?P<version>V\d(?:[a-z]+\d+)?)(?P<name>[A-Z]\w*)")
 _MODELS = {
     "events": "CoreV1Event",
     "resourceclaims": "ResourceV1ResourceClaim",
@@ -150,6 +152,15 @@ def _declared(text: str, features: Features, *, quantity: bool) -> Type:
     return _struct(text, features)
 
 
+def _go_type(kind: Type) -> str:
+    """A type as Go's messages name it: ``int64``, ``[]v1.DeviceRequest``, ``map[string]string``."""
+    if kind.item is not None:
+        return ("[]" if kind.name == "list" else "map[string]") + _go_type(kind.item)
+    if (model := _MODEL_NAME.fullmatch(kind.name)) is not None:
+        return f"{model['version'].lower()}.{model['name']}"
+    return _GO_TYPES.get(kind.name, kind.name)
+
+
 def _is_time(text: str) -> bool:
     """Whether ``text`` is a moment in RFC 3339."""
     if not _TIME.match(text):
@@ -243,7 +254,7 @@ class _Reader:
             else "null"
         )  # fmt: skip
         where = re.sub(r"\[\d+\]", "", path) or "."
-        wanted = _GO_TYPES.get(kind.name, kind.name)
+        wanted = _go_type(kind)
         return errors.bad_request(
             f"{self.subject}: json: cannot unmarshal {found} into Go struct field {where} of type {wanted}"
         )
