@@ -121,3 +121,29 @@ def test_line_breaks_of_all_kinds_count_once() -> None:
 
 def test_errors_are_raised_anew_each_time() -> None:
     assert failure("nothing") is not failure("nothing")
+
+
+@pytest.mark.parametrize(
+    ("expression", "excerpt"),
+    [
+        (
+            "true && nothing",
+            "ERROR: <input>:1:9: undeclared reference to 'nothing' (in container '')\n | true && nothing\n | ........^",
+        ),
+        (
+            "true &&\n\t'ä' == nothing",
+            "ERROR: <input>:2:9: undeclared reference to 'nothing' (in container '')\n |  'ä' == nothing\n | ..．.....^",
+        ),
+        (
+            "1 == 1 ä",
+            "ERROR: <input>:1:8: Syntax error: the character 'ä' does not belong here\n | 1 == 1 ä\n | .......＾",
+        ),
+        (
+            "1 +",
+            "ERROR: <input>:1:4: Syntax error: expected a value, but the expression ends\n | 1 +\n | ...^",
+        ),
+        ("device.driver", "must evaluate to bool or the unknown type, not string"),
+    ],
+)
+def test_excerpts_point_at_the_place(expression: str, excerpt: str) -> None:
+    assert failure(expression).excerpt(expression) == excerpt

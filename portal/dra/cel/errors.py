@@ -12,6 +12,17 @@ class CelCompileError(Exception):
         self.column = column
         super().__init__(f"{line}:{column}: {message}" if line else message)
 
+    def excerpt(self, expression: str) -> str:
+        """The message as the API server words it, with the line at fault and a mark below the place."""
+        if not self.line:
+            return self.message
+        lines = expression.split("\n")
+        text = lines[self.line - 1] if self.line <= len(lines) else ""
+        before = "".join("." if character.isascii() else "．" for character in text[: self.column - 1])
+        mark = "^" if text[self.column - 1 : self.column].isascii() else "＾"
+        shown = text.replace("\t", " ")
+        return f"ERROR: <input>:{self.line}:{self.column}: {self.message}\n | {shown}\n | {before}{mark}"
+
 
 class CelEvaluationError(Exception):
     """The expression is fine, but has no answer for this device; the message is in CEL's words."""
