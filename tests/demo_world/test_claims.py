@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from portal.demo.controllers.claims import FINALIZER, POD_CLAIM_NAME
+from portal.demo.fleet import build
 from tests.demo_world.conftest import SPACE, Story, Town, fresh_store, governed
 
 Play = Callable[[Story], None]
@@ -197,3 +198,19 @@ def test_a_namesake_of_the_consumer_does_not_keep_the_reservation() -> None:
             await town.until_free("one")
 
     asyncio.run(evening())
+
+
+def test_a_pod_that_comes_with_a_node_joins_what_is_allocated_there(play: Play) -> None:
+    async def story(town: Town) -> None:
+        town.device_class()
+        node = town.node(gpus=1)
+        town.claim("shared")
+        town.pod("first", claims={"gpu": "shared"})
+        await town.until_running("first")
+        body = build.pod("placed", SPACE, build.pod_spec(claims={"gpu": "shared"}))
+        body["spec"]["nodeName"] = node
+        town.store.create("pods", body)
+        await town.until_running("placed")
+        assert town.consumers("shared") == ["first", "placed"]
+
+    play(story)

@@ -16,6 +16,7 @@ from .world import World, controller_of, is_finished, owner_reference
 
 MANAGER = "kube-controller-manager"
 COMPONENT = "resource_claim"
+MAX_CONSUMERS = 256
 FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
@@ -71,7 +72,23 @@ class ClaimsOfPods(Controller[Key]):
             statuses = raw.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
             statuses += [{"name": name, "resourceClaimName": claim} for name, claim in found.items()]
             world.store.update_status("pods", raw, manager=MANAGER)
+        if pod.spec.node_name:
+            self._reserve_for_placed(pod)
         return None
+
+    def _reserve_for_placed(self, pod: Pod) -> None:
+        """A Pod that came with a node has passed the scheduler by: it may still join what is allocated."""
+        world, namespace = self.world, pod.metadata.namespace
+        for name in claim_names(pod).values():
+            claim = None if name is None else world.store.find("resourceclaims", name, namespace=namespace)
+            status = (claim or {}).get("status") or {}
+            consumers = status.get("reservedFor", [])
+            if claim is None or not status.get("allocation") or len(consumers) >= MAX_CONSUMERS:
+                continue
+            if all(entry.get("uid") != pod.metadata.uid for entry in consumers):
+                entry = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+                claim["status"] = {**status, "reservedFor": [*consumers, entry]}
+                world.store.update_status("resourceclaims", claim, manager=MANAGER)
 
     def _claim_for(self, pod: Pod, name: str, template_name: str) -> str | None:
         """The name of the Pod's claim ``name``, made now if need be; None while its template is missing."""

@@ -25,8 +25,7 @@ LEASE_SECONDS = 40
 RENEW_SECONDS = 10.0
 START_SECONDS = 0.5
 STOP_SECONDS = 0.5
-"""How long containers take to start and to stop: long enough to be seen, short enough not to be waited
-for."""
+"""How long containers take to start and to stop: enough to be seen, too little to be waited for."""
 
 
 class PodRunner(Controller[Key]):

@@ -18,14 +18,13 @@ from portal.dra.fleet import Fleet
 from portal.dra.model import AllocationResult, Node, Pod, ResourceClaim
 from portal.dra.outcomes import Allocated, Failed, Outcome, Undecided
 
-from .claims import EXTENDED_RESOURCE_CLAIM, claim_names
+from .claims import EXTENDED_RESOURCE_CLAIM, MAX_CONSUMERS, claim_names
 from .extended import Wish, claim_for, classes_by_resource, left_to_dra, wishes_of
 from .fit import Usage, demand, load, obstacle, selects, shortages
 from .view import Index
 from .world import World, controller_of
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
-MAX_CONSUMERS = 256
 
 
 class Unplaceable(Exception):
