@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (tables of expressions read best with one case a line)
 """Compile errors: where they are, what they say, and what is too long or too deep."""
 
 import threading
