@@ -14,7 +14,7 @@ FEATURES = Features.for_version("1.37")
 def device(number: int, *, kind: int) -> dict[str, Any]:
     """A device of one of many kinds; uuid and address identify the piece."""
     return {
-        "name": f"gpu-{number % 1000}",
+        "name": f"gpu-{number % 10000}",
         "attributes": {
             "type": {"string": "gpu"},
             "productName": {"string": f"Model {kind}"},
@@ -96,7 +96,7 @@ def cluster(nodes: int, per_node: int, *, kinds: int, held: float) -> Fleet:
         name = f"node-{index:05}"
         slices.append(slice_for(name, [device(number + i, kind=index % kinds) for i in range(per_node)]))
         occupied += [
-            (name, f"gpu-{(number + i) % 1000}") for i in range(per_node) if (number + i) * held % 1 < held
+            (name, f"gpu-{(number + i) % 10000}") for i in range(per_node) if (number + i) * held % 1 < held
         ]
         number += per_node
     return Fleet.build(

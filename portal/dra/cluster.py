@@ -7,8 +7,9 @@ import msgspec
 from portal.dra.allocator import DEFAULT_STEPS, allocate
 from portal.dra.availability import unavailable
 from portal.dra.errors import ClaimError
+from portal.dra.filling import fill
 from portal.dra.fleet import Fleet
-from portal.dra.model import AllocationResult, Node, ResourceClaim, ResourceClaimStatus, Toleration
+from portal.dra.model import Node, ResourceClaim, ResourceClaimStatus, Toleration
 from portal.dra.outcomes import Allocated, Failed, Outcome, Reason, Undecided, Unschedulable
 from portal.dra.signature import Signatures
 
@@ -130,52 +131,5 @@ def how_many_more(
     )
     if feasible.error is not None:
         return Room(count=0, exact=True, per_node={}, error=feasible.error)
-    signatures = Signatures(fleet, (fresh,))
-    per_node: dict[str, int] = {}
-    exact = not feasible.undecided
-    known: dict[Hashable, int] = {}
-    plan = fleet
-    total = 0
-    for node in feasible.nodes:
-        signature = signatures.of(node)
-        local = all(seen.pool.local_to is not None for seen in fleet.seen_from(node))
-        count = known.get(signature) if local else None
-        if count is None:
-            after, count, decided = _fill(plan, fresh, node, limit - total, max_steps)
-            exact = exact and decided
-            if local:
-                known[signature] = count
-            else:
-                # Devices that several nodes can use are gone for the next node.
-                plan = after
-        count = min(count, limit - total)
-        if count:
-            per_node[node] = count
-        total += count
-        if total >= limit:
-            return Room(count=total, exact=False, per_node=per_node)
-    return Room(count=total, exact=exact, per_node=per_node)
-
-
-def _fill(
-    fleet: Fleet, claim: ResourceClaim, node: str, limit: int, max_steps: int
-) -> tuple[Fleet, int, bool]:
-    """Allocate the claim on the node again and again: the fleet after it, how often, whether that is all.
-
-    An allocation that holds nothing (administrative access) could go on for ever: it counts once.
-    """
-    count = 0
-    while count < limit:
-        outcome = allocate(fleet, node=node, claims=(claim,), max_steps=max_steps)
-        if not isinstance(outcome, Allocated):
-            return fleet, count, isinstance(outcome, Unschedulable)
-        count += 1
-        (allocation,) = outcome.claims
-        if all(result.admin_access for result in allocation.devices.results):
-            return fleet, count, False
-        fleet = fleet.plus((_holding(claim, allocation),))
-    return fleet, count, False
-
-
-def _holding(claim: ResourceClaim, allocation: AllocationResult) -> ResourceClaim:
-    return msgspec.structs.replace(claim, status=ResourceClaimStatus(allocation=allocation))
+    per_node, total, decided = fill(fleet, fresh, feasible.nodes, limit=limit, max_steps=max_steps)
+    return Room(count=total, exact=decided and not feasible.undecided, per_node=per_node)

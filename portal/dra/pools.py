@@ -76,6 +76,10 @@ class Pool:
         self.binds = features.enabled(gates.DEVICE_BINDING_CONDITIONS) and any(
             device.binding_conditions for item in self.slices for device in item.spec.devices
         )
+        self.everywhere: tuple[int, ...] = ()
+        """The positions of all its slices, if every node can use them."""
+        if all(_for_all_nodes(item.spec) for item in self.slices):
+            self.everywhere = tuple(range(len(self.slices)))
         self.per_device = any(item.spec.per_device_node_selection for item in self.slices)
         if not self.incomplete:
             self.invalid = self._fault()
@@ -134,6 +138,7 @@ class Pools:
         self._features = features
         self._rules = rules
         self._reaches: dict[int, _Reach] = {}
+        self._seen: dict[tuple[int, tuple[int, ...]], NodePool] = {}
         self._devices: dict[int, tuple[PoolDevice, ...]] = {}
         self.all = tuple(_ordered(_newest(slices, features)))
         self._local: dict[str, list[Pool]] = defaultdict(list)
@@ -165,18 +170,24 @@ class Pools:
         local = self._local.get(node.metadata.name, [])
         candidates: Iterable[Pool] = local
         if self._shared:
-            candidates = _ordered([*local, *self._shared])
+            candidates = _ordered([*local, *self._shared]) if local else self._shared
         views = (self._view(pool, node) for pool in candidates)
         return tuple(found for found in views if found is not None)
 
     def _view(self, pool: Pool, node: Node) -> NodePool | None:
-        devices: list[PoolDevice] = []
-        targets = False
-        for item in pool.slices:
-            if self._reach(item).has(node):
-                targets = True
-                devices.extend(self._of_slice(item))
-        return NodePool(pool=pool, devices=tuple(devices)) if targets else None
+        """The pool as the node sees it; nodes that see the same slices share one view."""
+        if pool.everywhere:
+            seen = pool.everywhere
+        else:
+            seen = tuple(index for index, item in enumerate(pool.slices) if self._reach(item).has(node))
+            if not seen:
+                return None
+        key = (id(pool), seen)
+        known = self._seen.get(key)
+        if known is None:
+            devices = tuple(chain.from_iterable(self._of_slice(pool.slices[index]) for index in seen))
+            known = self._seen[key] = NodePool(pool=pool, devices=devices)
+        return known
 
     def _reach(self, item: ResourceSlice) -> "_Reach":
         known = self._reaches.get(id(item))
@@ -253,6 +264,10 @@ class _Reach:
             or node.metadata.name in self._names
             or any(_admits(where, node, self._source) for where in self._selecting.values())
         )
+
+
+def _for_all_nodes(spec: ResourceSliceSpec) -> bool:
+    return bool(spec.all_nodes) and not spec.node_name and not spec.per_device_node_selection
 
 
 def _admits(where: ResourceSliceSpec | Device, node: Node, source: ResourceSlice) -> bool:

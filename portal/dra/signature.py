@@ -36,6 +36,7 @@ class Signatures:
         self._sharing = fleet.features.enabled(gates.CONSUMABLE_CAPACITY)
         self._sizes = any(ask.capacity for ask in asks)
         self._known: dict[int, Hashable] = {}
+        self._failing: dict[int, bool] = {}
 
     def of(self, node: str) -> Hashable:
         """Raises ClaimError where the pools of the node cannot be told."""
@@ -43,25 +44,31 @@ class Signatures:
 
     def _pool(self, seen: NodePool, node: str) -> Hashable:
         pool = seen.pool
+        if pool.local_to is None and not pool.per_device:
+            return id(seen)
+        usable = seen.devices
         if pool.local_to is None:
             known = self._fleet.node(node)
-            here = (
-                tuple(index for index, item in enumerate(seen.devices) if item.on(known))
-                if pool.per_device
-                else ()
-            )
-            return (pool.key, tuple(id(item) for item in seen.devices), here)
+            usable = tuple(item for item in seen.devices if item.on(known))
+            if any(self._fails(item) for item in seen.devices):
+                # Then even devices that are not for this node decide how the search ends, and where.
+                return id(seen), tuple(id(item) for item in usable)
         held = self._fleet.holdings.at_all
         devices = tuple(
             (None if not held(item.id) else self._state.shareable(item), self._kind(item))
-            for item in seen.devices
+            for item in usable
             if self._keep_held or not held(item.id) or self._state.shareable(item)
         )
-        counters: Hashable = ()
-        if pool.counters:
-            left = self._state.counters(pool)
-            counters = left.snapshot()
+        counters: Hashable = self._state.counters(pool).snapshot() if pool.counters else ()
         return pool.driver, pool.incomplete, pool.invalid is None, devices, counters
+
+    def _fails(self, item: PoolDevice) -> bool:
+        """Whether some expression has no answer for the device."""
+        known = self._failing.get(id(item))
+        if known is None:
+            verdicts = (matcher.verdict(item.id[0], item.device) for matcher in self._matchers)
+            known = self._failing[id(item)] = any(verdict.error for verdict in verdicts)
+        return known
 
     def _kind(self, item: PoolDevice) -> Hashable:
         known = self._known.get(id(item))

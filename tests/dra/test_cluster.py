@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from portal.dra import features as gates
 from portal.dra.availability import unavailable
@@ -252,6 +254,34 @@ def test_a_claim_that_is_allocated_is_counted_afresh() -> None:
     held = holding("n1/a")
     where = cluster(pool("n1"), claims=[held], classes=[device_class()])
     assert how_many_more(where, claim(ask())).count == 1
+
+
+spots = st.lists(
+    st.tuples(st.sampled_from(["n1", "n2", "both"]), st.integers(0, 2), st.booleans()), max_size=10
+)
+
+
+@given(spots, st.integers(1, 3), st.integers(0, 2))
+@settings(max_examples=100, deadline=None)
+def test_counting_gives_what_repeating_gives(
+    found: list[tuple[str, int, bool]], count: int, size: int
+) -> None:
+    def pool_of(where: str) -> ResourceSlice:
+        mine = [device(f"d{i}", attrs={"n": n}) for i, (place, n, _) in enumerate(found) if place == where]
+        spec: dict[str, Any] = {"node": None, "allNodes": True} if where == "both" else {"node": where}
+        return slice_of(*mine, pool=where, name=f"s-{where}", **spec)
+
+    taken = [f"{place}/d{i}" for i, (place, _, held) in enumerate(found) if held]
+    there = fleet(
+        *(pool_of(where) for where in ("n1", "n2", "both")),
+        nodes=[node("n1"), node("n2")],
+        claims=[holding(*taken)] if taken else [],
+    )
+    wanted = claim(ask("r", f"device.attributes['gpu.example.com'].n >= {size}", count=count))
+    counted = how_many_more(there, wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("portal.dra.filling._Stock.count", lambda *_: None)
+        assert how_many_more(there, wanted) == counted
 
 
 def test_plans_can_be_laid_over_plans() -> None:
