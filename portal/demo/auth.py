@@ -82,8 +82,8 @@ class Accounts:
         }
 
 
-def may(user: User, verb: str, group: str, plural: str) -> bool:
-    """Whether ``user`` may do ``verb`` on a resource (named without its subresource)."""
+def may(user: User, verb: str, group: str, plural: str, subresource: str = "") -> bool:
+    """Whether ``user`` may do ``verb``; statuses and bindings are not for the portal to write."""
     if user.name == ADMIN:
         return True
     if user.name == ANONYMOUS:
@@ -92,7 +92,7 @@ def may(user: User, verb: str, group: str, plural: str) -> bool:
         return True
     if verb in READ_VERBS:
         return user.name in (PORTAL, READER)
-    return user.name == PORTAL and (group, plural) in WRITTEN_BY_PORTAL
+    return user.name == PORTAL and not subresource and (group, plural) in WRITTEN_BY_PORTAL
 
 
 def review(body: dict[str, Any], user: User) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def review(body: dict[str, Any], user: User) -> dict[str, Any]:
     if path:
         allowed = user.name in ACCOUNTS and path.get("verb") == "get"
     else:
-        verb, group, plural = (attributes.get(name) or "" for name in ("verb", "group", "resource"))
-        allowed = may(user, verb, group, plural)
+        names = ("verb", "group", "resource", "subresource")
+        allowed = may(user, *(attributes.get(name) or "" for name in names))
     return {
         "kind": "SelfSubjectAccessReview",
         "apiVersion": "authorization.k8s.io/v1",
@@ -128,7 +128,7 @@ def demand(
     subresource: str = "",
 ) -> None:
     """403, worded as RBAC words it, unless ``user`` may do this."""
-    if may(user, verb, resource.group, resource.plural):
+    if may(user, verb, resource.group, resource.plural, subresource):
         return
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"

@@ -73,6 +73,14 @@ def test_the_portal_writes_what_it_is_for(api: Api, path: str, body: object, cod
     assert api.call("POST", path, body, user="portal").code == code
 
 
+@pytest.mark.parametrize(("method", "part"), [("PUT", "status"), ("PATCH", "status"), ("POST", "binding")])
+def test_the_portal_writes_neither_statuses_nor_bindings(api: Api, method: str, part: str) -> None:
+    api.ok("POST", PODS, pod())
+    answer = api.call(method, f"{PODS}/one/{part}", {}, user="portal")
+    assert answer.code == 403
+    assert f'resource "pods/{part}"' in answer.body["message"]
+
+
 def test_the_right_is_checked_before_the_body_is_read(api: Api) -> None:
     assert api.call("POST", CLAIMS, b"{", user="reader").code == 403
 
