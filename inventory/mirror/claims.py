@@ -13,13 +13,11 @@ import msgspec
 
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
-from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
 from inventory.models import Claim, ClaimDevice, Device, Observation, Pod
 from portal.dra import model as dra
 
-CREATE_BATCH = 500
-UPDATE_BATCH = 100
 _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "spec", "status", "deleted_at"),
     *("allocated", "epoch", "allocated_at", "node_name", "owner_pod_uid"),
@@ -70,8 +68,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
 
     def store(self, turn: Turn, changes: Sequence[Change[Claim, ClaimObject]]) -> None:
         known = self._known(turn, changes)
-        new: list[Claim] = []
-        changed: list[Claim] = []
+        rows: list[Claim] = []
         results: list[tuple[Claim, dra.ResourceClaim]] = []
         for change in changes:
             row = _row(turn, change, known)
@@ -79,10 +76,8 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                 _note_creation(turn, change)
             if self._note_allocation(turn, change, row, known):
                 results.append((row, change.obj.claim))
-            (changed if change.row else new).append(row)
-        Claim.objects.bulk_create(new, batch_size=CREATE_BATCH)
-        if changed:
-            Claim.objects.bulk_update(changed, _COLUMNS, batch_size=UPDATE_BATCH)
+            rows.append(row)
+        save(rows, _COLUMNS)
         self._store_results(turn, results, known)
 
     def lose(self, turn: Turn, rows: Sequence[Claim]) -> None:
@@ -176,7 +171,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                     admin_access=bool(result.admin_access),
                     consumed_capacity=dict(result.consumed_capacity),
                 )
-        ClaimDevice.objects.bulk_create(rows.values(), batch_size=CREATE_BATCH)
+        ClaimDevice.objects.bulk_create(rows.values(), batch_size=WRITE_BATCH)
 
     # --- what else must be known ----------------------------------------------------------------------
 

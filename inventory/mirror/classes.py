@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from inventory.mirror import matching
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
-from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.turn import Turn, chunks, parse_time
 from inventory.models import DeviceClass
 from portal.dra import model as dra
@@ -45,9 +45,7 @@ class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
             rows.append(row)
             if old is None or old.spec.get("selectors") != row.spec.get("selectors"):
                 differing.append(row)
-        DeviceClass.objects.bulk_create([row for row in rows if row.pk is None], batch_size=500)
-        if known := [row for row in rows if row.pk is not None]:
-            DeviceClass.objects.bulk_update(known, _COLUMNS, batch_size=100)
+        save(rows, _COLUMNS)
         matching.match_classes(turn, differing)
 
     def lose(self, turn: Turn, rows: Sequence[DeviceClass]) -> None:

@@ -166,7 +166,8 @@ def match_new(turn: Turn) -> None:
     classes = list(DeviceClass.objects.filter(cluster_id=turn.cluster_id))
     if classes:
         # A device that changed may match no longer.
-        for ids in chunks(turn.new_devices):
+        singly = ClassProfile.objects.filter(device_class__in=classes).exclude(device=None).exists()
+        for ids in chunks(turn.new_devices) if singly else ():
             ClassProfile.objects.filter(device_id__in=ids).delete()
         profiles = [p for ids in chunks(turn.new_profiles) for p in DeviceProfile.objects.filter(pk__in=ids)]
         _store(turn, classes, profiles, devices=turn.new_devices)

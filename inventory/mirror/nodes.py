@@ -7,7 +7,7 @@ import msgspec
 
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
-from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
 from inventory.models import Node
 
@@ -71,17 +71,14 @@ class Nodes(MirroredKind[Node, NodeObject]):
         return decode_core(item, NodeObject)
 
     def store(self, turn: Turn, changes: Sequence[Change[Node, NodeObject]]) -> None:
-        new: list[Node] = []
-        changed: list[Node] = []
+        rows: list[Node] = []
         for change in changes:
             node = _node(turn, change)
             self._note(turn, change, node)
-            (changed if change.row else new).append(node)
+            rows.append(node)
             if change.row is None or any(getattr(node, f) != getattr(change.row, f) for f in _DECISIVE):
                 turn.dirty_nodes.add(node.name)
-        Node.objects.bulk_create(new, batch_size=CREATE_BATCH)
-        if changed:
-            Node.objects.bulk_update(changed, _COLUMNS, batch_size=UPDATE_BATCH)
+        save(rows, _COLUMNS)
 
     def lose(self, turn: Turn, rows: Sequence[Node]) -> None:
         for row in rows:
@@ -111,8 +108,6 @@ class Nodes(MirroredKind[Node, NodeObject]):
         )
 
 
-CREATE_BATCH = 500
-UPDATE_BATCH = 100
 _COLUMNS = [
     *("uid", "resource_version", "ready", "unschedulable", "labels", "taints", "capacity", "allocatable"),
     *("kubelet_version", "created_at"),

@@ -8,7 +8,7 @@ import msgspec
 
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
-from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.nodes import is_extended_resource
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
 from inventory.models import Pod, PodEvent
@@ -137,9 +137,7 @@ class Pods(MirroredKind[Pod, PodObject]):
             row = _row(turn, change)
             _note(turn, change.row, row)
             rows.append(row)
-        Pod.objects.bulk_create([row for row in rows if row.pk is None], batch_size=500)
-        if known := [row for row in rows if row.pk is not None]:
-            Pod.objects.bulk_update(known, _COLUMNS, batch_size=100)
+        save(rows, _COLUMNS)
 
     def lose(self, turn: Turn, rows: Sequence[Pod]) -> None:
         for row in rows:

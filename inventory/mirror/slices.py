@@ -15,15 +15,13 @@ import msgspec
 from inventory import identity, profiles
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
-from inventory.mirror.kind import Change, MirroredKind, Unusable
+from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, Unusable, save
 from inventory.mirror.turn import Kind, Turn, chunks, digest
 from inventory.models import ClaimDevice, Device, DeviceProfile, Pool, ResourceSlice
 from portal.dra import model as dra
 from portal.dra.pools import Pools
 from portal.dra.taints import TaintRules
 
-CREATE_BATCH = 500
-UPDATE_BATCH = 100
 PoolKey = tuple[str, str]
 
 _SLICE_COLUMNS = ["uid", "resource_version", "pool", "generation", "node_name", "manifest"]
@@ -52,11 +50,14 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         # be judged.
         self._touched: set[int] = set()
         self._lost: set[int] = set()
+        # Slices of this batch by primary key, so that they need not be read back.
+        self._fresh: dict[int, dra.ResourceSlice] = {}
 
     def forget(self) -> None:
         self._profiles.clear()
         self._touched.clear()
         self._lost.clear()
+        self._fresh.clear()
 
     def decode(self, item: Item) -> dra.ResourceSlice:
         decoded = decode_dra(item, dra.ResourceSlice)
@@ -66,8 +67,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
 
     def store(self, turn: Turn, changes: Sequence[Change[ResourceSlice, dra.ResourceSlice]]) -> None:
         pools = self._pools(turn, {_pool_key(change.obj) for change in changes})
-        new: list[ResourceSlice] = []
-        changed: list[ResourceSlice] = []
+        rows: list[ResourceSlice] = []
         for change in changes:
             pool = pools[_pool_key(change.obj)]
             self._touched.add(pool.pk)
@@ -86,10 +86,9 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
                 node_name=change.obj.spec.node_name or "",
                 manifest=dra.encode(change.obj),
             )
-            (changed if change.row else new).append(row)
-        ResourceSlice.objects.bulk_create(new, batch_size=CREATE_BATCH)
-        if changed:
-            ResourceSlice.objects.bulk_update(changed, _SLICE_COLUMNS, batch_size=UPDATE_BATCH)
+            rows.append(row)
+        save(rows, _SLICE_COLUMNS)
+        self._fresh |= {row.pk: change.obj for row, change in zip(rows, changes, strict=True)}
 
     def lose(self, turn: Turn, rows: Sequence[ResourceSlice]) -> None:
         # Deleted in `settle`, once it is clear whether their devices have moved to another slice.
@@ -101,6 +100,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         touched, self._touched = sorted(self._touched), set()
         for ids in chunks(touched, 200):
             self._settle_pools(turn, list(ids))
+        self._fresh.clear()
         lost, self._lost = self._lost, set()
         for ids in chunks(sorted(lost)):
             ResourceSlice.objects.filter(pk__in=ids).delete()
@@ -122,7 +122,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             for driver, name in keys - found.keys()
         ]
         if missing:
-            Pool.objects.bulk_create(missing, batch_size=CREATE_BATCH)
+            save(missing, _POOL_COLUMNS)
             found |= {(pool.driver, pool.name): pool for pool in missing}
         return found
 
@@ -135,15 +135,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         return found
 
     def _settle_pools(self, turn: Turn, ids: list[int]) -> None:
-        slices: dict[int, list[tuple[int, dra.ResourceSlice]]] = defaultdict(list)
-        for pk, pool_id, manifest in ResourceSlice.objects.filter(pool_id__in=ids).values_list(
-            "pk", "pool_id", "manifest"
-        ):
-            if pk in self._lost:
-                continue
-            decoded = dra.decode_object(manifest)
-            assert isinstance(decoded, dra.ResourceSlice)
-            slices[pool_id].append((pk, decoded))
+        slices = self._members(ids)
         existing: dict[int, dict[str, Device]] = defaultdict(dict)
         for device in Device.objects.filter(pool_id__in=ids):
             existing[device.pool_id][device.name] = device
@@ -163,10 +155,25 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             published = {p.device.name: p for p in _published(members, complete=pool.complete)}
             wanted += [(pool, item) for item in published.values()]
             gone += [device for name, device in existing[pool_id].items() if name not in published]
-        if changed_pools:
-            Pool.objects.bulk_update(changed_pools, _POOL_COLUMNS, batch_size=UPDATE_BATCH)
+        save(changed_pools, _POOL_COLUMNS)
         self._drop(turn, gone, pools)
         self._store_devices(turn, wanted, existing)
+
+    def _members(self, ids: list[int]) -> dict[int, list[tuple[int, dra.ResourceSlice]]]:
+        """Pool → its slices, read from the database unless they just came."""
+        here = ResourceSlice.objects.filter(pool_id__in=ids)
+        pool_of = {pk: pool_id for pk, pool_id in here.values_list("pk", "pool_id") if pk not in self._lost}
+        found = {pk: self._fresh[pk] for pk in pool_of.keys() & self._fresh.keys()}
+        for pks in chunks(pool_of.keys() - found.keys()):
+            for pk, manifest in here.filter(pk__in=pks).values_list("pk", "manifest"):
+                decoded = dra.decode_object(manifest)
+                # We stored nothing else.
+                assert isinstance(decoded, dra.ResourceSlice)
+                found[pk] = decoded
+        members: dict[int, list[tuple[int, dra.ResourceSlice]]] = defaultdict(list)
+        for pk, item in found.items():
+            members[pool_of[pk]].append((pk, item))
+        return members
 
     def _store_devices(
         self, turn: Turn, wanted: list[tuple[Pool, Published]], existing: dict[int, dict[str, Device]]
@@ -191,9 +198,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             else:
                 continue
             turn.new_profiles.add(profile.pk)
-        Device.objects.bulk_create(new, batch_size=CREATE_BATCH)
-        if changed:
-            Device.objects.bulk_update(changed, _DEVICE_COLUMNS, batch_size=UPDATE_BATCH)
+        save([*new, *changed], _DEVICE_COLUMNS)
         turn.dirty_devices |= {device.pk for device in new}
         turn.new_devices |= {device.pk for device in [*new, *changed]}
         _link_holders(turn, new)
@@ -370,4 +375,4 @@ def _link_holders(turn: Turn, new: list[Device]) -> None:
             result.device = device
             linked.append(result)
     if linked:
-        ClaimDevice.objects.bulk_update(linked, ["device"], batch_size=UPDATE_BATCH)
+        ClaimDevice.objects.bulk_update(linked, ["device"], batch_size=WRITE_BATCH)

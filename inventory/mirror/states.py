@@ -4,12 +4,10 @@ changed what it hangs on, and only for the devices that this can have touched.""
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from django.db.models import Q
+from typing import Any, NamedTuple
 
 from inventory.mirror.turn import Turn, chunks
-from inventory.models import ClaimDevice, Device, Node, Pool, ResourceSlice
+from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Pool, ResourceSlice
 from portal.dra import model as dra
 from portal.dra.quantity import InvalidQuantity
 from portal.dra.taints import PREVENTING
@@ -18,6 +16,21 @@ from portal.dra.units import nanos
 State = Device.State
 Reason = Device.Reason
 Verdict = tuple[str, str]
+
+
+class _Device(NamedTuple):
+    """What of a device decides about its state, in the order of _COLUMNS."""
+
+    pk: int
+    pool_id: int
+    node_name: str
+    profile: DeviceProfile
+    taints: Sequence[Mapping[str, Any]]
+    state: str
+    reason: str
+
+
+_COLUMNS = ("pk", "pool_id", "node_name", "profile_id", "taints", "state", "reason")
 
 
 @dataclass(frozen=True)
@@ -60,24 +73,29 @@ def refresh(turn: Turn) -> None:
     turn.changed = turn.changed or bool(verdicts)
 
 
-def _touched(turn: Turn) -> Iterator[list[Device]]:
+def _touched(turn: Turn) -> Iterator[list[_Device]]:
     """Devices to look at, each once, in groups; devices of pools with counters come with their whole pool."""
-    seen: set[int] = set()
-    base = Device.objects.filter(cluster_id=turn.cluster_id).select_related("profile")
+    here = Device.objects.filter(cluster_id=turn.cluster_id)
+    pks: set[int] = set(turn.dirty_devices)
     wanted: list[tuple[str, Iterable[Any]]] = [
         ("pool_id__in", turn.dirty_pools),
-        ("pk__in", turn.dirty_devices),
         ("node_name__in", turn.dirty_nodes),
     ]
     for lookup, values in wanted:
         for some in chunks(values):
-            devices = [device for device in base.filter(Q(**{lookup: some})) if device.pk not in seen]
-            seen |= {device.pk for device in devices}
-            if devices:
-                yield devices
+            pks |= set(here.filter(**{lookup: some}).values_list("pk", flat=True))
+    profiles: dict[int, DeviceProfile] = {}
+    for ids in chunks(sorted(pks)):
+        rows = list(here.filter(pk__in=ids).values_list(*_COLUMNS))
+        unknown = {row[3] for row in rows} - profiles.keys()
+        profiles |= DeviceProfile.objects.in_bulk(unknown)
+        yield [
+            _Device(pk, pool_id, node, profiles[profile], taints, state, reason)
+            for pk, pool_id, node, profile, taints, state, reason in rows
+        ]
 
 
-def _surroundings(turn: Turn, devices: Sequence[Device]) -> _Surroundings:
+def _surroundings(turn: Turn, devices: Sequence[_Device]) -> _Surroundings:
     pools = Pool.objects.in_bulk({device.pool_id for device in devices})
     nodes: dict[str, Reason] = {}
     names = {device.node_name for device in devices} - {""}
@@ -110,7 +128,7 @@ def node_reason(node: Node) -> Reason:
     return Reason.NONE
 
 
-def _judge(device: Device, around: _Surroundings) -> Verdict:
+def _judge(device: _Device, around: _Surroundings) -> Verdict:
     holds = around.holds.get(device.pk, ())
     if holds and _is_full(device, holds):
         return State.HELD, Reason.NONE
@@ -123,7 +141,7 @@ def _judge(device: Device, around: _Surroundings) -> Verdict:
     return (State.UNAVAILABLE, reason) if reason else (State.FREE, Reason.NONE)
 
 
-def _obstacle(device: Device, around: _Surroundings) -> Reason:
+def _obstacle(device: _Device, around: _Surroundings) -> Reason:
     pool = around.pools[device.pool_id]
     if not pool.complete:
         return Reason.INCOMPLETE
@@ -134,7 +152,7 @@ def _obstacle(device: Device, around: _Surroundings) -> Reason:
     return around.nodes.get(device.node_name, Reason.NONE)
 
 
-def _is_full(device: Device, holds: Sequence[_Hold]) -> bool:
+def _is_full(device: _Device, holds: Sequence[_Hold]) -> bool:
     """Whether nothing is left: held as a whole, or a capacity is used up."""
     if not device.profile.allow_multiple_allocations or any(not hold.share_id for hold in holds):
         return True

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
-from inventory.mirror.kind import Change, MirroredKind
+from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.turn import Turn, chunks, parse_time
 from inventory.models import ClaimTemplate
 from portal.dra import model as dra
@@ -37,9 +37,7 @@ class ClaimTemplates(MirroredKind[ClaimTemplate, dra.ResourceClaimTemplate]):
             )
             for change in changes
         ]
-        ClaimTemplate.objects.bulk_create([row for row in rows if row.pk is None], batch_size=500)
-        if known := [row for row in rows if row.pk is not None]:
-            ClaimTemplate.objects.bulk_update(known, _COLUMNS, batch_size=100)
+        save(rows, _COLUMNS)
 
     def lose(self, turn: Turn, rows: Sequence[ClaimTemplate]) -> None:
         for ids in chunks([row.pk for row in rows]):

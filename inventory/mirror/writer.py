@@ -160,14 +160,11 @@ class Writer:
         solved: list[Key] = []
         for item in items:
             row = rows.get(item.key)
-            if row is not None and row.uid != item.uid and (kind.has_history or item.deleted):
-                if item.deleted:
-                    # An older namesake of what we have.
-                    continue
+            if row is not None and _is_past(kind, item, row, force=force):
+                continue
+            if row is not None and row.uid != item.uid and kind.has_history:
                 lost.append(row)
                 row = None
-            elif row is not None and not force and not item.deleted and _is_stored(item, row):
-                continue
             if item.deleted:
                 deleted.append(item.key)
             try:
@@ -255,8 +252,14 @@ class Writer:
                 streams.update(heard_at=batch.received_at, resource_version=batch.checkpoint)
 
 
-def _is_stored(item: Item, row: Any) -> bool:
-    return bool(item.resource_version) and row.resource_version == item.resource_version
+def _is_past(kind: MirroredKind[Any, Any], item: Item, row: Any, *, force: bool) -> bool:
+    """Whether an item says nothing new: it is stored, or it tells of the end of an older namesake."""
+    if item.deleted:
+        return bool(row.uid != item.uid)
+    same = row.uid == item.uid or not kind.has_history
+    return (
+        same and not force and bool(item.resource_version) and row.resource_version == item.resource_version
+    )
 
 
 def _rounds(items: Sequence[Item]) -> list[list[Item]]:
