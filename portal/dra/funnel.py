@@ -203,7 +203,7 @@ class _Funnel:
     def _nothing_published(self) -> Reason:
         for pool in self._fleet.pools:
             if pool.invalid is not None:
-                return Reason("invalid-pool", {"pool": "/".join(pool.key), "why": str(pool.invalid)})
+                return Reason("invalid-pool", {"pool": "/".join(pool.key), "why": pool.invalid})
             if pool.incomplete:
                 found, expected = len(pool.slices), pool.slices[0].spec.pool.resource_slice_count
                 params = {"pool": "/".join(pool.key), "found": found, "expected": expected}
@@ -287,8 +287,8 @@ class _Funnel:
 
     def _closed(self, before: list[PoolDevice]) -> Reason:
         names = sorted({name for item in before for name in self._places.of(item)})
-        why = next((str(self._places.closed[name]) for name in names if name in self._places.closed), "")
-        return self._reason("miss-node", before=len(before), why=why)
+        why = next((self._places.closed[name] for name in names if name in self._places.closed), None)
+        return self._reason("miss-node", before=len(before), why=why or "")
 
     def _together(self, wanted: int) -> None:
         per_node: Counter[str] = Counter()

@@ -210,7 +210,7 @@ def _all_devices(ground: Ground, wish: Wish, at: str) -> Iterator[tuple[NodePool
         if seen.pool.incomplete:
             raise NodeError("incomplete-pool", at=at, pool="/".join(seen.pool.key))
         if seen.pool.invalid is not None:
-            raise NodeError("invalid-pool", at=at, pool="/".join(seen.pool.key), why=str(seen.pool.invalid))
+            raise NodeError("invalid-pool", at=at, pool="/".join(seen.pool.key), why=seen.pool.invalid)
         for item in seen.devices:
             if wish.selects(item) and _large_enough(ground.fleet, wish, item):
                 yield seen, item

@@ -115,7 +115,7 @@ class Search:
             if seen.pool.incomplete or offset + len(seen.devices) < place.cursor:
                 continue
             if seen.pool.invalid is not None:
-                raise NodeError("invalid-pool", pool="/".join(seen.pool.key), why=str(seen.pool.invalid))
+                raise NodeError("invalid-pool", pool="/".join(seen.pool.key), why=seen.pool.invalid)
             for index in range(max(0, place.cursor - offset), len(seen.devices)):
                 item = seen.devices[index]
                 self._step()
