@@ -11,6 +11,7 @@ which is pure and so cannot mark its own.
 
 import ast
 import io
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -115,7 +116,8 @@ def catalogues() -> Iterator[tuple[Path, Catalog]]:
 def compile_all() -> None:
     """Writes a .mo file beside each .po file, replacing an older one in one step."""
     for path, catalog in catalogues():
-        fresh = path.with_suffix(".mo.new")
+        # A name of its own: several processes may do this at the same time.
+        fresh = path.with_suffix(f".mo.{os.getpid()}")
         with fresh.open("wb") as file:
             write_mo(file, catalog)
         fresh.replace(path.with_suffix(".mo"))

@@ -34,6 +34,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest_django.Djan
         cursor.execute("DROP TABLE IF EXISTS knox_authtoken")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def catalogues() -> None:
+    """Every language is there from the first test on: Django never loads a catalogue twice."""
+    from portal.translations import compile_all
+
+    compile_all()
+
+
 @pytest.fixture
 def embedded_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
     """An embedded cluster without any object but its namespaces."""

@@ -78,12 +78,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(autouse=True)
-def compiled() -> None:
+def fresh_limits() -> None:
+    """Attempts to sign in are counted in the cache, which outlives a test."""
     from django.core.cache import cache
 
-    from portal.translations import compile_all
-
-    compile_all()
     cache.clear()
 
 

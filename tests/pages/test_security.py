@@ -102,9 +102,6 @@ def test_no_get_changes_anything(client: Client, world: Cast, url: str) -> None:
 
 
 def test_every_page_is_wanted_in_chinese_too(client: Client, world: Cast) -> None:
-    from portal.translations import compile_all
-
-    compile_all()
     world.administrator.language = "zh-hans"
     world.administrator.save()
     client.force_login(world.administrator)

@@ -263,9 +263,6 @@ def test_a_method_that_is_not_there_is_a_problem_document_too(cast: Cast) -> Non
 
 
 def test_errors_speak_the_callers_language(cast: Cast) -> None:
-    from portal.translations import compile_all
-
-    compile_all()
     client, _token = bearer(cast.member)
 
     problem = client.delete("/read/", headers={"Accept-Language": "zh-CN"}).json()

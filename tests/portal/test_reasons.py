@@ -6,12 +6,6 @@ from django.utils import translation
 from portal.dra.outcomes import Reason
 from portal.dra.phrases import PHRASES
 from portal.reasons import in_words
-from portal.translations import compile_all
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled() -> None:
-    compile_all()
 
 
 @pytest.mark.parametrize("code", PHRASES)

@@ -201,8 +201,5 @@ def test_initials(name: str, letters: str) -> None:
 
 
 def test_units_are_translated() -> None:
-    from portal.translations import compile_all
-
-    compile_all()
     with translation.override("zh-hans"):
         assert ui.human_duration(timedelta(hours=2, minutes=3)) == "2 小时 3 分钟"
