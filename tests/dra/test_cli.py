@@ -335,6 +335,20 @@ def test_a_scenario_says_which_gates_are_on(
     assert answer["outcome"] == outcome
 
 
+def test_a_scenario_without_gates_has_those_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = [encode(item) for item in (slice_of(device("a")), device_class(), claim(ask(adminAccess=True)))]
+    lines = [
+        {"objects": objects, "claims": ["claim"]},
+        {"objects": objects, "claims": ["claim"], "kubernetes": "1.36"},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    _, out, _ = run(capsys, "allocate", "--batch", "--features", "DRAPrioritizedList")
+    assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["error", "allocated"]
+
+
 def test_a_claim_without_a_namespace_is_in_the_default_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -346,7 +360,7 @@ def test_a_claim_without_a_namespace_is_in_the_default_one(
 def test_unexpected_trouble_with_one_scenario_does_not_end_the_batch(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("portal.dra.cli.commands.answer_line", lambda _: 1 / 0)
+    monkeypatch.setattr("portal.dra.cli.commands.answer_line", lambda _, **__: 1 / 0)
     (first, second) = batch(monkeypatch, capsys, {}, {})
     assert (
         first

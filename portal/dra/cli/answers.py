@@ -34,18 +34,17 @@ class Scenario(msgspec.Struct):
     kubernetes: str | None = None
 
 
-def answer_line(line: bytes | str) -> Answer:
-    """The answer to one scenario; whatever is wrong with it becomes an error answer."""
+def answer_line(line: bytes | str, *, default: Features | None = None) -> Answer:
+    """The answer to one scenario; whatever is wrong with it becomes an error answer.
+
+    `default` are the gates of a scenario that says nothing about them, in place of the latest version's.
+    """
     try:
         scenario = msgspec.json.decode(line, type=Scenario)
         inventory = Inventory()
         inventory.add_all(scenario.objects, "objects")
         node = _node(inventory, scenario.node)
-        gates = scenario.features
-        if isinstance(gates, dict):
-            gates = [f"{gate}={str(on).lower()}" for gate, on in gates.items()]
-        features = features_of(kubernetes=scenario.kubernetes, gates=gates)
-        return answer(inventory, names=scenario.claims, node=node, features=features)
+        return answer(inventory, names=scenario.claims, node=node, features=_features(scenario, default))
     except (
         msgspec.DecodeError,
         UnicodeDecodeError,
@@ -54,6 +53,15 @@ def answer_line(line: bytes | str) -> Answer:
         UnknownFeature,
     ) as error:
         return input_error(str(error))
+
+
+def _features(scenario: Scenario, default: Features | None) -> Features:
+    gates = scenario.features
+    if default is not None and gates is None and scenario.kubernetes is None:
+        return default
+    if isinstance(gates, dict):
+        gates = [f"{gate}={str(on).lower()}" for gate, on in gates.items()]
+    return features_of(kubernetes=scenario.kubernetes, gates=gates)
 
 
 def _node(inventory: Inventory, node: str | dict[str, Any] | None) -> str | None:

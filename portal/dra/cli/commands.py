@@ -3,13 +3,12 @@
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from portal.dra.cli.answers import EXIT_STATUS, Answer, answer, answer_line, input_error
 from portal.dra.cli.loading import Inventory, UnreadableError, features_of, load
-from portal.dra.features import UnknownFeature
+from portal.dra.features import Features, UnknownFeature
 from portal.dra.matching import BadExpression
 
 
@@ -85,7 +84,7 @@ def _match(arguments: argparse.Namespace) -> int:
 
 def _allocate(arguments: argparse.Namespace) -> int:
     if arguments.batch:
-        return _batch(sys.stdin.buffer)
+        return _batch(sys.stdin.buffer, _features(arguments))
     if not arguments.claim:
         raise UnreadableError("which claim? Give --claim [NAMESPACE/]NAME, or --batch")
     inventory = _load(arguments)
@@ -94,12 +93,12 @@ def _allocate(arguments: argparse.Namespace) -> int:
     return EXIT_STATUS[result["outcome"]]
 
 
-def _batch(lines: Iterable[bytes]) -> int:
+def _batch(lines: Iterable[bytes], default: Features) -> int:
     """Every line gets its answer, at once; a bad line ends nothing."""
     for line in lines:
         if line.strip():
             try:
-                result = answer_line(line)
+                result = answer_line(line, default=default)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one scenario, the next goes on
                 result = input_error(f"{type(error).__name__}: {error}")
             _write(result)
@@ -131,7 +130,7 @@ def _load(arguments: argparse.Namespace) -> Inventory:
     return inventory
 
 
-def _features(arguments: argparse.Namespace) -> Any:
+def _features(arguments: argparse.Namespace) -> Features:
     gates = None if arguments.features is None else [arguments.features]
     return features_of(kubernetes=arguments.kubernetes, gates=gates)
 
