@@ -73,8 +73,8 @@ def _measure_apart(directory: str, kubeconfig: str, context: str) -> int:
     """In a process of its own, so that its peak memory is the follower's."""
     environment = {
         "CLAIMDESK_SECRET_KEY": "only for benchmarks",
-        "CLAIMDESK_DATA_DIR": directory,
         **os.environ,
+        "CLAIMDESK_DATA_DIR": directory,
         "DJANGO_SETTINGS_MODULE": "portal.settings",
     }
     command = [sys.executable, "-m", "benchmarks.sync_first", "--measure", "--kubeconfig", kubeconfig]

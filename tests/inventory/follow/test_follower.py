@@ -107,7 +107,7 @@ def test_it_leaves_quickly_out_of_quiet_watches(followed: Followed) -> None:
     followed.follower().run(should_stop=stop)
     left = [thread.name for thread in threading.enumerate() if thread.name.startswith("follow-")]
     assert left == []
-    assert time.monotonic() - told_at[0] < 2
+    assert time.monotonic() - told_at[0] < 5
 
 
 def test_it_leaves_quickly_out_of_a_server_that_does_not_answer(followed: Followed) -> None:
@@ -131,7 +131,7 @@ def test_it_leaves_quickly_out_of_a_server_that_does_not_answer(followed: Follow
         client_for=lambda _cluster: Client(Credentials.from_text(text), timeout=0.5),
     )
     follower.run(should_stop=lambda: time.monotonic() - started > 1)
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 8
     release.set()
 
 
