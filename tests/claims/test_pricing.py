@@ -147,3 +147,32 @@ def test_costs_of_adjacent_periods_add_up_exactly(
 
     first, middle, last = bounds
     assert exact(first, middle) + exact(middle, last) == exact(first, last)
+
+
+@given(
+    st.lists(st.tuples(moments, st.none() | moments, st.fractions(Fraction(0), Fraction(1))), max_size=5),
+    st.lists(st.tuples(moments, st.integers(0, 10**9)), max_size=4, unique_by=lambda b: b[0]),
+    st.lists(moments, min_size=3, max_size=3).map(sorted),
+)
+def test_a_statement_is_the_sum_of_its_rated_usages(
+    intervals: list[tuple[datetime, datetime | None, Fraction]],
+    books: list[tuple[datetime, int]],
+    bounds: list[datetime],
+) -> None:
+    prices = PriceList(
+        books=tuple(book(start, any=str(Decimal(micro).scaleb(-6))) for start, micro in sorted(books))
+    )
+    start, now, end = bounds
+    usages = [
+        Usage(project_id=1, device_class="gpu", product="H100", start=since, end=until, quantity=quantity)
+        for since, until, quantity in intervals
+        if until is None or since <= until
+    ]
+    lines = statement(usages, prices, start=start, end=end, now=now).lines
+    segments = [s for usage in usages for s in rate(usage, prices, start=start, end=end, now=now)]
+    amounts = [segment.amount for segment in segments if segment.amount is not None]
+    assert sum((line.exact for line in lines if line.exact is not None), Fraction(0)) == sum(
+        amounts, Fraction(0)
+    )
+    assert sum(line.device_microseconds for line in lines) == sum(s.device_microseconds for s in segments)
+    assert sum(line.count for line in lines) == len(segments)
