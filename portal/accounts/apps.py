@@ -6,5 +6,6 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        # Extensions of the OpenAPI document register themselves by being imported.
+        # Receivers, and extensions of the OpenAPI document, register themselves by being imported.
+        import portal.accounts.receivers
         import portal.accounts.schema  # noqa: F401

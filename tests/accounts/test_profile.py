@@ -97,3 +97,33 @@ def test_the_password_is_changed_by_its_own_form(client: Client, cast: Cast) -> 
     client.post("/accounts/password/change/", form)
 
     assert User.objects.get(pk=cast.member.pk).check_password("another good phrase")
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor, entry.before, entry.after) == (
+        "person.password",
+        cast.member,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"oldpassword": "not it"}, "current password"),
+        ({"password2": "something else"}, "same password"),
+        ({"password1": "12345678", "password2": "12345678"}, "too common"),
+    ],
+)
+def test_a_password_that_cannot_be_changed_is_explained(
+    client: Client, cast: Cast, wrong: dict[str, str], message: str
+) -> None:
+    from tests.cast import PASSWORD
+
+    client.force_login(cast.member)
+    form = {"oldpassword": PASSWORD, "password1": "another good phrase", "password2": "another good phrase"}
+
+    page = client.post("/accounts/password/change/", form | wrong)
+
+    assert message in page.content.decode()
+    assert User.objects.get(pk=cast.member.pk).check_password(PASSWORD)
+    assert not AuditEntry.objects.exists()
