@@ -10,6 +10,7 @@ import fcntl
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -170,7 +171,8 @@ class Stack:
             "cluster",
             *(sys.executable, "-m", "portal.demo", "--port", str(self.cluster_port)),
             *("--data", str(self.data_dir / "cluster"), "--fleet", self.fleet),
-            *("--kubeconfig-out", str(self.cluster_kubeconfig)),
+            # kubectl sends a token over TLS only.
+            *("--kubeconfig-out", str(self.cluster_kubeconfig), "--tls"),
         )
 
     def start_portal(self) -> None:
@@ -204,19 +206,21 @@ class Stack:
 
     def wait_for_cluster(self) -> None:
         self._wait_for(
-            f"http://127.0.0.1:{self.cluster_port}/readyz", "cluster", self.cluster_kubeconfig.exists
+            f"https://127.0.0.1:{self.cluster_port}/readyz", "cluster", self.cluster_kubeconfig.exists
         )
 
     def wait_for_web(self) -> None:
         self._wait_for(f"{self.url}/accounts/login/", "web", lambda: True)
 
     def _wait_for(self, url: str, name: str, ready: Callable[[], bool]) -> None:
+        # Whether it answers is all that is asked; the clients check the certificate.
+        context = ssl._create_unverified_context()  # noqa: S323
         deadline = time.monotonic() + START_DEADLINE
         while time.monotonic() < deadline:
             self.check()
             with contextlib.suppress(OSError):
                 try:
-                    urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own loopback address
+                    urllib.request.urlopen(url, timeout=2, context=context).close()  # noqa: S310 - our own loopback address
                 except urllib.error.HTTPError as error:
                     if error.code >= 500:
                         raise UnableToStart(
