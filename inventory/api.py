@@ -125,7 +125,9 @@ class CountedOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     capacity = serializers.IntegerField()
     allocatable = serializers.IntegerField()
-    used = serializers.IntegerField(help_text="Asked for by Pods that have not finished.")
+    used = serializers.IntegerField(
+        allow_null=True, help_text="Asked for by Pods that have not finished; null where those are not seen."
+    )
     both_ways = serializers.BooleanField(
         help_text="A DRA driver of the same vendor publishes this node's devices, too."
     )

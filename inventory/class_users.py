@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import TextField
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
 from inventory.models import Claim, ClaimTemplate, DeviceClass, Pod
@@ -50,15 +52,13 @@ def _pods(device_class: DeviceClass) -> Iterator[ClassUser]:
     names = {f"deviceclass.resource.kubernetes.io/{device_class.name}"}
     if device_class.extended_resource_name:
         names.add(device_class.extended_resource_name)
-    pods = Pod.objects.filter(cluster=device_class.cluster_id).exclude(extended_resources={})
-    unfinished = pods.exclude(phase__in=("Succeeded", "Failed")).order_by("namespace", "name")
-    found = 0
-    for pod in unfinished.only("namespace", "name", "extended_resources").iterator():
+    pods = Pod.objects.filter(cluster=device_class.cluster_id).exclude(phase__in=("Succeeded", "Failed"))
+    asking = pods.annotate(text=Cast("extended_resources", TextField())).filter(
+        reduce(or_, (Q(text__contains=f'"{name}"') for name in sorted(names)))
+    )
+    for pod in asking.only("namespace", "name", "extended_resources").order_by("namespace", "name")[:SHOWN]:
         if names.intersection(pod.extended_resources):
             yield ClassUser("Pod", pod.namespace, pod.name)
-            found += 1
-            if found == SHOWN:
-                return
 
 
 def _named(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -9,10 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inventory.models import Device, Node, Pod
+from inventory.models import Device, Node, Pod, Stream
 from inventory.products import VENDORS
 
 FINISHED = ("Succeeded", "Failed")
+HEARD = (Stream.State.WATCHING, Stream.State.LISTING)
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,14 @@ class CountedResource:
     vendor: str
     capacity: int
     allocatable: int
-    used: int
+    # None where the desk does not see the cluster's Pods: not observed is not zero.
+    used: int | None
     # A DRA driver of the same vendor publishes devices of this node, too.
     both_ways: bool
 
     @property
-    def free(self) -> int:
-        return self.allocatable - self.used
+    def free(self) -> int | None:
+        return None if self.used is None else self.allocatable - self.used
 
 
 def vendor_of(domain: str) -> str:
@@ -43,7 +45,7 @@ def vendor_of(domain: str) -> str:
 
 
 def counted_resources(nodes: Collection[Node]) -> Mapping[int, Sequence[CountedResource]]:
-    """Extended resources with units, per node (by primary key); two queries for any number of nodes."""
+    """Extended resources with units, per node (by primary key); three queries for any number of nodes."""
     advertising = [node for node in nodes if any(_units(n) for n in node.capacity.values())]
     if not advertising:
         return {}
@@ -56,11 +58,11 @@ def counted_resources(nodes: Collection[Node]) -> Mapping[int, Sequence[CountedR
 
 def _of_node(
     node: Node,
-    used: Mapping[tuple[int, str], Mapping[str, int]],
+    used: Mapping[int, Mapping[str, Mapping[str, int]]],
     drivers: Mapping[tuple[int, str], Collection[str]],
 ) -> Iterable[CountedResource]:
-    place = (node.cluster_id, node.name)
-    vendors = {vendor_of(driver) for driver in drivers.get(place, ())} - {""}
+    vendors = {vendor_of(driver) for driver in drivers.get((node.cluster_id, node.name), ())} - {""}
+    by_node = used.get(node.cluster_id)
     for name in sorted(node.capacity):
         # A plugin that is gone leaves its resource with zero units behind.
         if capacity := _units(node.capacity[name]):
@@ -69,17 +71,24 @@ def _of_node(
                 vendor=vendor_of(name),
                 capacity=capacity,
                 allocatable=_units(node.allocatable.get(name, 0)),
-                used=used.get(place, {}).get(name, 0),
+                used=None if by_node is None else by_node.get(node.name, {}).get(name, 0),
                 both_ways=vendor_of(name) in vendors,
             )
 
 
-def _used(clusters: Collection[int], names: Collection[str]) -> Mapping[tuple[int, str], Mapping[str, int]]:
-    used: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
-    pods = Pod.objects.filter(cluster__in=clusters, node_name__in=names).exclude(phase__in=FINISHED)
+def _used(clusters: Collection[int], names: Collection[str]) -> Mapping[int, Mapping[str, Mapping[str, int]]]:
+    """Units that unfinished Pods ask for, by cluster, node and resource; clusters whose Pods the desk does
+    not see are absent."""
+    seen = Stream.objects.filter(
+        cluster__in=clusters, resource="pods", state__in=HEARD, listed_at__isnull=False
+    )
+    used: dict[int, dict[str, Counter[str]]] = {
+        cluster: defaultdict(Counter) for cluster in seen.values_list("cluster_id", flat=True)
+    }
+    pods = Pod.objects.filter(cluster__in=list(used), node_name__in=names).exclude(phase__in=FINISHED)
     for cluster, node, resources in pods.values_list("cluster_id", "node_name", "extended_resources"):
         for name, count in resources.items():
-            used[cluster, node][name] += _units(count)
+            used[cluster][node][name] += _units(count)
     return used
 
 
