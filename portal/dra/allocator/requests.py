@@ -68,6 +68,10 @@ class Wish:
         self._binding = ground.fleet.features.enabled(gates.DEVICE_BINDING_CONDITIONS)
         self._selectable: dict[int, bool] = {}
 
+    def known_to_select(self, item: PoolDevice) -> bool | None:
+        """What `selects` has said about the device; None if it was not asked yet."""
+        return self._selectable.get(id(item))
+
     def selects(self, item: PoolDevice) -> bool:
         """Whether class and request admit the device on this node; ClaimError where CEL has no answer."""
         known = self._selectable.get(id(item))

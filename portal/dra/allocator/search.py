@@ -44,6 +44,7 @@ class Search:
             self._offsets.append((total, seen))
             total += len(seen.devices)
         self._twins = Twins(asks, state)
+        self._left = Left(pools, state)
         self._steps_left = max_steps
         self.taken: list[list[Taken]] = [[] for _ in asks]
         self.chosen: list[list[Wish]] = [[] for _ in asks]
@@ -111,6 +112,7 @@ class Search:
     def _one(self, place: Place, ask: Ask, wish: Wish) -> Iterator[Place]:
         """Every device that can be the next one of a request, in search order."""
         failed: set[Hashable] = set()
+        needed = wish.count - place.device
         for offset, seen in self._offsets:
             if seen.pool.incomplete or offset + len(seen.devices) < place.cursor:
                 continue
@@ -118,6 +120,8 @@ class Search:
                 raise NodeError("invalid-pool", pool="/".join(seen.pool.key), why=seen.pool.invalid)
             for index in range(max(0, place.cursor - offset), len(seen.devices)):
                 item = seen.devices[index]
+                if needed > 1 and self._left.too_few(wish, offset + index, needed):
+                    return
                 self._step()
                 if self._state.in_use(wish, item, place.claim) or not wish.selects(item):
                     continue
@@ -165,6 +169,46 @@ class Search:
         self._steps_left -= 1
         if self._steps_left < 0:
             raise StepLimitError
+
+
+class Left:
+    """How many devices at most are left for a request from some position on, once all of them were looked at.
+
+    As long as one was not, going on may still bring to light that its selector has no answer.
+    """
+
+    def __init__(self, pools: tuple[NodePool, ...], state: State) -> None:
+        self._items = [item for seen in pools for item in seen.devices]
+        self._uncertain = any(seen.pool.incomplete or seen.pool.invalid is not None for seen in pools)
+        self._state = state
+        self._from: dict[int, list[int]] = {}
+        self._asked: dict[int, int] = {}
+
+    def too_few(self, wish: Wish, position: int, needed: int) -> bool:
+        """Whether fewer than `needed` devices can come; False where that is not known."""
+        if self._uncertain:
+            return False
+        counts = self._from.get(id(wish))
+        if counts is None:
+            # Looking whether all is known costs a pass over all devices: not at every step.
+            asked = self._asked[id(wish)] = self._asked.get(id(wish), 0) + 1
+            if asked % max(1, len(self._items)):
+                return False
+            counts = self._count(wish)
+            if counts is None:
+                return False
+            self._from[id(wish)] = counts
+        return counts[position] < needed
+
+    def _count(self, wish: Wish) -> list[int] | None:
+        counts = [0]
+        for item in reversed(self._items):
+            held = not wish.admin and self._state.held(item)
+            chosen = False if held else wish.known_to_select(item)
+            if chosen is None or (chosen and self._state.shareable(item)):
+                return None
+            counts.append(counts[-1] + chosen)
+        return counts[::-1]
 
 
 class Twins:

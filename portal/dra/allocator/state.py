@@ -60,6 +60,12 @@ class State:
             return self._holdings.as_whole(item.id)
         return bool(trying) or self._holdings.at_all(item.id)
 
+    def held(self, item: PoolDevice) -> bool:
+        """Whether claims outside of this attempt hold the device, so that no ordinary request can have it."""
+        if self.shareable(item):
+            return self._holdings.as_whole(item.id)
+        return self._holdings.at_all(item.id)
+
     def tried_by(self, item: PoolDevice) -> tuple[int, ...]:
         """Which claims of this attempt have the device at the moment."""
         return tuple(self._trying.get(item.id, ()))

@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m portal.dra",
         description="What Kubernetes' dynamic resource allocation would do, from manifests.",
-        epilog="Exit status: 0 done or allocated, 3 does not fit, 2 error, 4 undecided (the search took long).",
+        epilog="Exit status: 0 done or allocated, 3 does not fit, 2 error, 4 undecided (search too long).",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="evaluate a CEL expression for each device")

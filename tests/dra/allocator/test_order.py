@@ -137,6 +137,22 @@ def test_a_long_chain_of_devices_needs_no_deep_recursion() -> None:
     assert len(set(found)) == 1600
 
 
+def test_asking_for_more_than_there_is_ends_soon_however_different_the_devices_are() -> None:
+    where = fleet(
+        slice_of(*(device(f"d{i}", attrs={"id": i}) for i in range(30))), claims=[holding("pool-1/d7")]
+    )
+    distinct = [{"distinctAttribute": "gpu.example.com/id"}]
+    wanted = ask("r", "device.attributes['gpu.example.com'].id >= 0", count=30)
+    assert picked(tried(where, claim(wanted, constraints=distinct), max_steps=20_000)) == "unschedulable"
+
+
+def test_a_device_that_was_not_looked_at_may_still_fail_the_claim() -> None:
+    where = fleet(slice_of(*(device(f"d{i}", attrs={"id": i}) for i in range(9)), device("odd")))
+    distinct = [{"distinctAttribute": "gpu.example.com/id"}]
+    wanted = ask("r", "device.attributes['gpu.example.com'].id >= 0", count=20)
+    assert picked(tried(where, claim(wanted, constraints=distinct))) == "claim: cel-evaluation-error"
+
+
 def test_the_search_ends_in_undecided_when_it_takes_too_long() -> None:
     where = fleet(slice_of(*(device(f"d{i}", attrs={"id": i}) for i in range(20))))
     wanted = claim(
