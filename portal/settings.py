@@ -35,7 +35,6 @@ INSTALLED_APPS = [
     "allauth.account",
     "csp",
     "django_htmx",
-    "django_filters",
     "template_partials",
     "rest_framework",
     "knox",
