@@ -128,6 +128,14 @@ def note_failure(*, cluster_id: int, error: errors.ClusterError) -> None:
     Cluster.objects.filter(pk=cluster_id).update(state=state, message=error.message[:2000])
 
 
+def note_defect(*, cluster_id: int, error: Exception) -> None:
+    """Show on the cluster that following it failed for a reason of our own."""
+    message = _("Following this cluster failed: %(error)s. It is tried again; the log says more.") % {
+        "error": f"{type(error).__name__}: {error}"[:500]
+    }
+    Cluster.objects.filter(pk=cluster_id).update(state=Cluster.State.SYNCING, message=message)
+
+
 def _remember(cluster: Cluster, introduction: Introduction, *, now: datetime) -> None:
     cluster.api_url = introduction.url
     cluster.server_version = introduction.version

@@ -45,6 +45,7 @@ class Outcome(enum.Enum):
     NOT_FREE = "another follower has the lease, or the cluster is not followed"
     STOPPED = "it was told to stop"
     SHIFT_OVER = "its shift was over"
+    FAILED = "a defect of the follower; the cluster shows it"
     LEASE_LOST = "the lease went to another, or the cluster was disabled"
 
 
@@ -94,6 +95,11 @@ class Follower:
                 self._follow(client, over)
         except LeaseLost:
             return Outcome.LEASE_LOST
+        except Exception as error:
+            # A defect of ours: say so where people look, and let the next attempt come.
+            log.exception("following cluster %s failed", self.cluster_id)
+            clusters.note_defect(cluster_id=self.cluster_id, error=error)
+            return Outcome.FAILED
         finally:
             self._leave(client)
         return Outcome.STOPPED if should_stop() else Outcome.SHIFT_OVER

@@ -98,6 +98,9 @@ class StreamThread(threading.Thread):
         # Up to when the mirror of this resource is known to have been covered.
         self._covered_until = start.heard_at
         self._lost = False
+        # Whether there was a time without any connection (at the start: since the last follower), as
+        # opposed to a watch that is opened anew at once.
+        self._away = start.heard_at is not None
         # Whether to make sure that the server has not gone back in time before trusting our version, and
         # whether it has: then equal versions do not mean equal objects.
         self._doubt = bool(start.resource_version)
@@ -150,13 +153,13 @@ class StreamThread(threading.Thread):
             # A server that says so again and again is not to be hammered with lists.
             self._sleep(backoff.next() if self._gone_again() else 0.0)
         except errors.ClusterError as error:
-            self._doubt = True
+            self._doubt = self._away = True
             self._pause(error, backoff)
         except _Stopped:
             raise
         except Exception as error:  # a defect in one stream must not silence it for good
             log.exception("following %s failed", self._plan.plural)
-            self._doubt = True
+            self._doubt = self._away = True
             self._pause(errors.ProtocolError(f"{type(error).__name__}: {error}"), backoff)
 
     def _gone_again(self) -> bool:
@@ -263,9 +266,9 @@ class StreamThread(threading.Thread):
 
     def _gap(self, now: datetime) -> Gap | None:
         """The time that no live watch covered, if it is worth a word; asked once per (re)connection."""
-        since, lost = self._covered_until, self._lost
-        self._lost = False
-        if since is None or (now - since < NEGLIGIBLE_GAP and not lost):
+        since, lost, away = self._covered_until, self._lost, self._away
+        self._lost, self._away = False, False
+        if since is None or not (lost or (away and now - since >= NEGLIGIBLE_GAP)):
             return None
         return Gap(since=since, lost=lost)
 
@@ -289,8 +292,10 @@ class StreamThread(threading.Thread):
             if self._stop_requested.is_set() or self._list_requested.is_set():
                 watch.close()
             self._note_date(watch.date)
+            covered = self._covered_until
+            late = covered is not None and connected - covered >= NEGLIGIBLE_GAP
+            away_since = covered if late else None
             gap = self._gap(connected)
-            away_since = self._covered_until if gap is not None else None
             self._tell(Stream.State.WATCHING, api_version=resource.api_version)
             if gap is not None:
                 self._put(Batch(resource=resource, received_at=connected, since=gap.since, gap=gap))
@@ -300,8 +305,8 @@ class StreamThread(threading.Thread):
             caught_up_at = time.monotonic() + 1.0
             try:
                 for events in watch:
-                    late = away_since if time.monotonic() < caught_up_at else None
-                    self._take(resource, events, since=late)
+                    since = away_since if time.monotonic() < caught_up_at else None
+                    self._take(resource, events, since=since)
                     if time.monotonic() > ends_at:
                         watch.close()
             finally:

@@ -25,6 +25,7 @@ class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
         return decode_dra(item, dra.DeviceClass)
 
     def store(self, turn: Turn, changes: Sequence[Change[DeviceClass, dra.DeviceClass]]) -> None:
+        turn.fleet_changed = True
         rows: list[DeviceClass] = []
         differing: list[DeviceClass] = []
         for change in changes:
@@ -49,5 +50,6 @@ class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
         matching.match_classes(turn, differing)
 
     def lose(self, turn: Turn, rows: Sequence[DeviceClass]) -> None:
+        turn.fleet_changed = True
         for ids in chunks([row.pk for row in rows]):
             DeviceClass.objects.filter(pk__in=ids).delete()

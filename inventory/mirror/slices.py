@@ -67,6 +67,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
 
     def store(self, turn: Turn, changes: Sequence[Change[ResourceSlice, dra.ResourceSlice]]) -> None:
         pools = self._pools(turn, {_pool_key(change.obj) for change in changes})
+        turn.fleet_changed = True
         rows: list[ResourceSlice] = []
         for change in changes:
             pool = pools[_pool_key(change.obj)]
@@ -91,6 +92,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         self._fresh |= {row.pk: change.obj for row, change in zip(rows, changes, strict=True)}
 
     def lose(self, turn: Turn, rows: Sequence[ResourceSlice]) -> None:
+        turn.fleet_changed = True
         # Deleted in `settle`, once it is clear whether their devices have moved to another slice.
         self._touched |= {row.pool_id for row in rows}
         self._lost |= {row.pk for row in rows}

@@ -42,6 +42,8 @@ class Turn:
     now: datetime = LONG_AGO
     since: datetime | None = None
     changed: bool = False
+    # Whether slices, classes or what matters of nodes changed (as opposed to who holds what).
+    fleet_changed: bool = False
     observations: list[Observation] = field(default_factory=list)
     # Whose devices' states must be looked at again before the commit.
     dirty_pools: set[int] = field(default_factory=set)

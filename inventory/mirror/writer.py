@@ -86,7 +86,10 @@ class Writer:
                 work(turn)
                 appended = self._append(turn)
                 if turn.changed or appended:
-                    Cluster.objects.filter(pk=self.cluster_id).update(mirror_version=F("mirror_version") + 1)
+                    Cluster.objects.filter(pk=self.cluster_id).update(
+                        mirror_version=F("mirror_version") + 1,
+                        fleet_version=F("fleet_version") + int(turn.fleet_changed or bool(turn.dirty_nodes)),
+                    )
         except Exception:
             self._forget()
             raise

@@ -36,7 +36,8 @@ class Cluster(models.Model):
     # What the last contact told.
     api_url = models.CharField(max_length=500, blank=True)
     server_version = models.CharField(max_length=40, blank=True)
-    # uid of the namespace kube-system: another uid behind the same address is another (or a restored) cluster.
+    # uid of the namespace kube-system: another uid behind the same address is another (or a restored)
+    # cluster.
     uid = models.CharField(max_length=64, blank=True)
     # Which version of each resource it serves: {"resourceslices": "resource.k8s.io/v1"}.
     served = models.JSONField(default=dict)
@@ -54,6 +55,8 @@ class Cluster(models.Model):
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     # Counts the transactions that changed the mirror: the version of what `inventory.snapshot` caches.
     mirror_version = models.BigIntegerField(default=0)
+    # The same, counting only what changes which devices there are and where: slices, classes, usable nodes.
+    fleet_version = models.BigIntegerField(default=0)
     # Set by "sync now"; the follower lists again when it is later than the last full list.
     relist_requested_at = models.DateTimeField(null=True, blank=True)
 

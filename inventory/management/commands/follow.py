@@ -61,7 +61,7 @@ class Command(BaseCommand):
                     full_list_interval=settings.FULL_LIST_INTERVAL,
                 )
                 outcome = follower.run(should_stop=stop.is_set)
-                if outcome in {Outcome.NOT_FREE, Outcome.LEASE_LOST}:
+                if outcome in {Outcome.NOT_FREE, Outcome.LEASE_LOST, Outcome.FAILED}:
                     stop.wait(RETRY_SECONDS)
         finally:
             connection.close()
