@@ -1,12 +1,13 @@
 """The funnel of one request: how many devices, on how many nodes, are left after each thing it asks for."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from portal.dra.allocator.capacity import share_of, suffices
+from portal.dra.allocator.constraints import Constraint, MatchAttribute, constraints_of
 from portal.dra.allocator.requests import Clause, clauses_of, label
 from portal.dra.allocator.state import State
 from portal.dra.errors import ClaimError
@@ -19,6 +20,7 @@ from portal.dra.model import (
     Node,
     ResourceClaim,
 )
+from portal.dra.model.slices import Scalar
 from portal.dra.outcomes import Reason
 from portal.dra.pools import PoolDevice
 from portal.dra.taints import untolerated
@@ -118,6 +120,11 @@ class _Funnel:
         self._places = places
         self._name = f"{request.name}/{ask.name}" if isinstance(ask, DeviceSubRequest) else request.name
         self._clauses = clauses_of(fleet, device_class, ask, label(claim, self._name))
+        self._constraints = [
+            constraint
+            for constraint in constraints_of(claim, fleet.features)
+            if constraint.concerns(request.name, self._name)
+        ]
         self._state = State(fleet)
         self._admin = isinstance(ask, ExactDeviceRequest) and bool(ask.admin_access)
         self._stages: list[Stage] = []
@@ -145,6 +152,8 @@ class _Funnel:
         wanted = None if takes_all else self._ask.count or 1
         if wanted is not None and wanted > 1:
             self._together(wanted)
+        for constraint in self._constraints:
+            self._agree(constraint, wanted or 1)
         return RequestFunnel(
             request=self._name,
             wanted=wanted,
@@ -293,9 +302,7 @@ class _Funnel:
     def _together(self, wanted: int) -> None:
         per_node: Counter[str] = Counter()
         for item in self._left:
-            per_node.update(
-                dict.fromkeys(self._places.open(item), wanted if self._state.shareable(item) else 1)
-            )
+            per_node.update(dict.fromkeys(self._places.open(item), self._worth(item, wanted)))
         good = {name for name, found in per_node.items() if found >= wanted}
         best = per_node.most_common(1)
         self._narrow(
@@ -304,6 +311,40 @@ class _Funnel:
             lambda _: self._reason("miss-together", wanted=wanted, node=best[0][0], found=best[0][1]),
             params={"wanted": wanted},
         )
+
+    def _agree(self, constraint: Constraint, wanted: int) -> None:
+        """Devices that have the attribute, on nodes where enough of them share a value, or differ in it."""
+        same = isinstance(constraint, MatchAttribute)
+        groups: dict[str, Counter[tuple[str, Scalar]]] = defaultdict(Counter)
+        for item in self._left:
+            kind, values = constraint.values(item.id[0], item.device) or ("", frozenset())
+            for name in self._places.open(item):
+                groups[name].update({(kind, value): self._worth(item, wanted) for value in values})
+        best = {
+            name: max(found.values(), default=0) if same else len(found) for name, found in groups.items()
+        }
+        name = max(best, key=lambda name: best[name], default="")
+
+        def fits(item: PoolDevice) -> bool:
+            kind, values = constraint.values(item.id[0], item.device) or ("", frozenset())
+            return any(
+                any(groups[name][kind, value] >= wanted for value in values) if same else bool(values)
+                for name in self._places.open(item)
+                if best[name] >= wanted
+            )
+
+        how = "same" if same else "distinct"
+        params = {"attribute": constraint.attribute, "wanted": wanted}
+        self._narrow(
+            fits,
+            f"stage-{how}",
+            lambda _: self._reason(f"miss-{how}", **params, node=name, found=best.get(name, 0)),
+            params=params,
+        )
+
+    def _worth(self, item: PoolDevice, wanted: int) -> int:
+        """How often the device can serve the request at most."""
+        return wanted if self._state.shareable(item) else 1
 
     def _reason(self, code: str, **params: Any) -> Reason:
         return Reason(code, {"request": self._name, **params})

@@ -48,6 +48,8 @@ PHRASES: dict[str, str] = {
     "stage-counters": "with enough shared counters left",
     "stage-node": "on a node that takes new Pods",
     "stage-together": "on a node that has {wanted} of them",
+    "stage-same": "on a node where {wanted} agree in {attribute}",
+    "stage-distinct": "on a node where {wanted} differ in {attribute}",
     # The nearest miss.
     "miss-no-devices": "no devices are published at all",
     "miss-incomplete": "pool {pool} is incomplete: {found} of {expected} slices",
@@ -59,6 +61,8 @@ PHRASES: dict[str, str] = {
     "miss-counters": "{request}: {counter} of {counter_set} has {left} left, device {device} needs {needed}",
     "miss-node": "{request}: the {before} matching devices are on nodes that take no new Pods; {why}",
     "miss-together": "{request}: no node has {wanted} matching devices; the best is {node} with {found}",
+    "miss-same": "{request}: no node has {wanted} devices that agree in {attribute}; {node} has {found}",
+    "miss-distinct": "{request}: no node has {wanted} devices that differ in {attribute}; {node} has {found}",
     "miss-constraint": "without the constraint on {attribute} the claim would fit on node {node}",
     "miss-combination": "each request alone would fit on some node, but not all of them together",
     "miss-claims": "each claim alone would fit, but not all of them together",

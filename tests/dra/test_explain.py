@@ -136,6 +136,24 @@ TWO = [device("a", attrs={"x": 1}), device("b", attrs={"x": 2})]
         (
             where(*TWO),
             claim(ask(count=2), constraints=[{"matchAttribute": "gpu.example.com/x"}]),
+            "miss-same",
+            "r: no node has 2 devices that agree in gpu.example.com/x; node-1 has 1",
+        ),
+        (
+            where(device("a", attrs={"x": 1}), device("b", attrs={"x": 1}), device("c")),
+            claim(ask(count=2), constraints=[{"distinctAttribute": "gpu.example.com/x"}]),
+            "miss-distinct",
+            "r: no node has 2 devices that differ in gpu.example.com/x; node-1 has 1",
+        ),
+        (
+            where(device("a")),
+            claim(ask(), constraints=[{"matchAttribute": "gpu.example.com/x"}]),
+            "miss-same",
+            "r: no node has 1 devices that agree in gpu.example.com/x",
+        ),
+        (
+            where(*TWO),
+            claim(ask("x"), ask("y"), constraints=[{"matchAttribute": "gpu.example.com/x"}]),
             "miss-constraint",
             "without the constraint on gpu.example.com/x the claim would fit on node node-1",
         ),
@@ -160,6 +178,17 @@ def test_the_nearest_miss_is_named(there: Fleet, wanted: Any, code: str, words: 
     nearest = explain(there, wanted).nearest
     assert nearest is not None
     assert (nearest.code, words in str(nearest)) == (code, True), str(nearest)
+
+
+def test_the_funnel_counts_devices_that_satisfy_each_constraint() -> None:
+    found = [device(f"d{i}", attrs={"x": x, "y": i}) for i, x in enumerate([1, 2, 2])]
+    limits = [{"matchAttribute": "gpu.example.com/x"}, {"distinctAttribute": "gpu.example.com/y"}]
+    (funnel,) = explain(where(*found), claim(ask(count=2), constraints=limits)).funnels
+    assert [(stage.reason.code, stage.devices) for stage in funnel.stages[-3:]] == [
+        ("stage-together", 3),
+        ("stage-same", 2),
+        ("stage-distinct", 2),
+    ]
 
 
 def test_holders_of_suitable_devices_are_named() -> None:
