@@ -236,6 +236,9 @@ def _timeline(request: Request) -> list[Step]:
 
 def _note(after: Mapping[str, Any]) -> str:
     reason = after.get("reason")
+    if reason == Reason.RELEASED:
+        # The entry says so itself.
+        return ""
     if reason in Reason.values:
         return str(Reason(reason).label)
     return str(after.get("message") or "")

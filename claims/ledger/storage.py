@@ -50,7 +50,7 @@ def apply(*, cluster: Cluster) -> int:
             )
             if not batch:
                 return total
-            refold(cluster=cluster, uids={uid for _, kind, uid in batch if kind in KINDS})
+            _refold(cluster, {uid for _, kind, uid in batch if kind in KINDS})
             cursor.observation_id = batch[-1][0]
             cursor.save(update_fields=["observation_id"])
         total += len(batch)
@@ -58,11 +58,20 @@ def apply(*, cluster: Cluster) -> int:
 
 def refold(*, cluster: Cluster, uids: Iterable[str]) -> None:
     """Fold the claims `uids` anew from all their observations, and write what differs."""
+    wanted = sorted(uids)
+    if not wanted:
+        return
+    with transaction.atomic():
+        # One writer of a cluster's ledger at a time: two would insert the same rows.
+        _locked_cursor(cluster)
+        _refold(cluster, wanted)
+
+
+def _refold(cluster: Cluster, uids: Iterable[str]) -> None:
     for chunk in _chunks(sorted(uids), CHUNK):
-        with transaction.atomic():
-            folded = fold(_events(cluster, chunk))
-            _write_allocations(cluster, chunk, folded.intervals)
-            _write_consumers(cluster, chunk, folded)
+        folded = fold(_events(cluster, chunk))
+        _write_allocations(cluster, chunk, folded.intervals)
+        _write_consumers(cluster, chunk, folded)
 
 
 def reattribute(*, cluster: Cluster) -> None:
