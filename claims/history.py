@@ -22,6 +22,8 @@ from portal.accounts.models import Project, User
 CHUNK = 1_000
 # Longer than any name of the API; also keeps LIKE patterns small.
 MAX_TEXT = 253
+# Nothing was observed before or is planned after; the calendar's own ends cannot be reckoned with.
+FIRST_YEAR, LAST_YEAR = 1970, 2999
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +93,9 @@ def parse_moment(text: str, *, end: bool = False) -> datetime | None:
             moment = datetime.combine(day, time(), tzinfo=UTC) + timedelta(days=1 if end else 0)
     except (ValueError, OverflowError):
         moment = None
-    if moment is None:
+    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(_("Write a date such as 2026-03-01, or a time such as 2026-03-01T12:00Z."))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,12 @@
 """What people type about themselves, their tokens and their projects."""
 
 import zoneinfo
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
 
@@ -76,6 +77,10 @@ class MemberForm(forms.Form):
     role = forms.ChoiceField(label=_("Role"), choices=Membership.Role.choices)
 
 
+# The calendar's own ends cannot be reckoned with: a day after, another time zone.
+DAYS_IN_REACH = (MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2999, 12, 31)))
+
+
 class AuditFilter(forms.Form):
     """The filters of the audit trail; whatever is not valid is ignored, with a message next to it."""
 
@@ -89,10 +94,16 @@ class AuditFilter(forms.Form):
         empty_label=_("any"),
     )
     since = forms.DateField(
-        label=_("From"), required=False, widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+        label=_("From"),
+        required=False,
+        validators=DAYS_IN_REACH,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
     until = forms.DateField(
-        label=_("To"), required=False, widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+        label=_("To"),
+        required=False,
+        validators=DAYS_IN_REACH,
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -161,3 +161,16 @@ def test_people_in_the_trail_cannot_be_deleted(entry: AuditEntry, cast: Cast) ->
 
     with pytest.raises(ProtectedError):
         User.objects.get(pk=cast.administrator.pk).delete()
+
+
+@pytest.mark.parametrize("query", ["since=0001-01-01", "until=9999-12-31"])
+def test_the_ends_of_the_calendar_are_named_and_do_not_narrow(
+    client: Client, cast: Cast, entry: AuditEntry, query: str
+) -> None:
+    cast.administrator.time_zone = "Pacific/Kiritimati"
+    cast.administrator.save()
+    client.force_login(cast.administrator)
+    page = client.get(f"/audit/?{query}")
+    assert "Ensure this value is" in page.content.decode()
+    assert "project.change" in page.content.decode()
+    assert client.get(f"/audit.csv?{query}").status_code == 200

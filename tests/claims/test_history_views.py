@@ -136,7 +136,14 @@ def test_moments_are_read(text: str, end: bool, moment: str) -> None:
     assert parse_moment(text, end=end) == datetime.fromisoformat(moment)
 
 
-@pytest.mark.parametrize("text", ["x", "2026", "9999-12-31", "2026-02-30", "T", "2026-03-01T99:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x", "2026", "9999-12-31", "2026-02-30", "T", "2026-03-01T99:00"),
+        # The ends of the calendar, which no arithmetic and no time zone gets past.
+        *("0001-01-01", "9999-12-01", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+14:00"),
+    ],
+)
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="Write a date"):
         parse_moment(text, end=True)
