@@ -1,0 +1,117 @@
+"""What a person does with the device browser and the class editor, in a real browser."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from inventory.models import ResourceSlice
+from tests.inventory_pages.conftest import Cast, Fleet
+from tests.inventory_pages.factories import hold, make_device, make_pool, make_profile
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("There is no Chromium on this machine (Debian: apt-get install chromium).")
+    # Playwright's loop runs in this thread, where the tests also ask the database.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield running
+        running.close()
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+@pytest.fixture
+def page(browser: Browser, live_server: Any, cast: Cast, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of somebody signed in (`role` marks who; else the owner), relative to the desk's address."""
+    mark = request.node.get_closest_marker("parametrize")
+    role = mark.args[1][0] if mark and mark.args[0] == "role" else "owner"
+    context = browser.new_context(base_url=live_server.url, viewport={"width": 1280, "height": 900})
+    session = cast.client(role).cookies["sessionid"].value
+    context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    yield opened
+    assert complaints == []
+    context.close()
+
+
+def test_facets_narrow_the_list_and_the_address_follows(page: Page, fleet: Fleet) -> None:
+    page.goto("/devices/")
+    expect(page.locator(".inv-count")).to_have_text("5 devices")
+    page.get_by_role("checkbox", name="unavailable").check()
+    expect(page.locator(".inv-count")).to_have_text("3 devices")
+    expect(page).to_have_url("/devices/?state=unavailable")
+    # The list was drawn anew around the box that has the focus.
+    expect(page.get_by_role("checkbox", name="unavailable")).to_be_focused()
+    page.get_by_role("checkbox", name="AMD").first.check()
+    expect(page.locator(".inv-count")).to_have_text("2 devices")
+    page.get_by_role("link", name="Clear all").click()
+    expect(page.locator(".inv-count")).to_have_text("5 devices")
+
+
+def test_typing_searches_and_going_back_returns(page: Page, fleet: Fleet) -> None:
+    page.goto("/devices/")
+    page.keyboard.press("/")
+    page.keyboard.type("gpu-02")
+    expect(page.locator(".inv-count")).to_have_text("2 devices")
+    expect(page).to_have_url("/devices/?q=gpu-02")
+    page.get_by_role("link", name="gpu-0", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("AMD Instinct MI300X OAM")
+    page.go_back()
+    expect(page.locator(".inv-count")).to_have_text("2 devices")
+    expect(page.locator("#device-q")).to_have_value("gpu-02")
+
+
+def test_which_pods_hold_which_instances_of_a_gpu_is_one_glance(page: Page, fleet: Fleet) -> None:
+    def uses(memory: str) -> list[dict[str, Any]]:
+        return [{"counterSet": "gpu-0-set", "counters": {"memory": {"value": memory}}}]
+
+    pool = make_pool(fleet.cluster, "mig-01")
+    full = make_device(
+        fleet.cluster, "gpu-0", node="mig-01", pool=pool, state="unavailable", reason="counters-used",
+        published={"name": "gpu-0", "consumesCounters": uses("80Gi")},
+    )  # fmt: skip
+    mig = make_profile("NVIDIA H100 MIG 1g.10gb", kind="partition", memory="10Gi")
+    for number in range(2):
+        name = f"gpu-0-mig-{number}"
+        part = make_device(
+            fleet.cluster, name, node="mig-01", pool=pool, profile=mig,
+            published={"name": name, "consumesCounters": uses("10Gi")},
+        )  # fmt: skip
+        if number:
+            hold(part, namespace="protein-folding", claim="notebook", pod="notebook-pod")
+    published = ResourceSlice.objects.get(pool=pool)
+    counters = [{"name": "gpu-0-set", "counters": {"memory": {"value": "80Gi"}}}]
+    published.manifest["spec"]["sharedCounters"] = counters
+    published.save()
+    page.goto(f"/devices/{full.pk}/")
+    rows = page.get_by_role("region", name="Cut from the same hardware").locator("tbody tr")
+    expect(rows.filter(has_text="gpu-0-mig-1")).to_contain_text("Protein folding")
+    expect(rows.filter(has_text="gpu-0-mig-1")).to_contain_text("notebook-pod")
+    expect(rows.filter(has_text="gpu-0-mig-0")).to_contain_text("free")
+    expect(rows.filter(has_text="gpu-0-set")).to_contain_text("70 GiB")
+
+
+@pytest.mark.parametrize("role", ["administrator"])
+def test_an_expression_is_checked_while_it_is_typed(page: Page, fleet: Fleet, role: str) -> None:
+    page.goto("/create-class/")
+    page.fill("#expression-1", 'device.driver == "gpu.nvidia.com"')
+    expect(page.locator("#check-1")).to_contain_text("matches 3 devices of berlin, 1 free")
+    page.fill("#expression-1", 'device.driver == "gpu.nvidia.com" &&& true')
+    expect(page.locator("#check-1")).to_contain_text("Line 1, column 37")
+    page.get_by_role("button", name="Another expression").click()
+    expect(page.locator("textarea[name=expression]")).to_have_count(2)
+    expect(page.locator("#check-1")).to_contain_text("Line 1, column 37")
