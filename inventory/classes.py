@@ -19,7 +19,7 @@ from inventory import clusters
 from inventory.follow.discovery import preferred
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
-from inventory.models import ClassProfile, Cluster, Device, DeviceClass
+from inventory.models import Cluster, Device
 from portal.accounts import audit
 from portal.accounts.models import User
 from portal.dra.cel import CelCompileError, compile_selector
@@ -112,29 +112,6 @@ def _count(cluster: Cluster, found: matching.Matches) -> tuple[int, int]:
     devices = Device.objects.filter(cluster=cluster, profile__in=found.profiles)
     counted = devices.aggregate(matched=Count("pk"), free=Count("pk", filter=Q(state=Device.State.FREE)))
     return int(counted["matched"]), int(counted["free"])
-
-
-def counts(*, cluster: Cluster) -> dict[str, tuple[int, int]]:
-    """Class name → (devices that match, free ones of them), in three queries."""
-    by_profile: dict[int, tuple[int, int]] = {
-        row["profile"]: (row["matched"], row["free"])
-        for row in Device.objects.filter(cluster=cluster)
-        .values("profile")
-        .annotate(matched=Count("pk"), free=Count("pk", filter=Q(state=Device.State.FREE)))
-    }
-    found = dict.fromkeys(
-        DeviceClass.objects.filter(cluster=cluster).order_by("name").values_list("name", flat=True), (0, 0)
-    )
-    rows = ClassProfile.objects.filter(device_class__cluster=cluster)
-    for name, profile, device, state in rows.values_list(
-        "device_class__name", "profile", "device", "device__state"
-    ):
-        matched, free = by_profile.get(profile, (0, 0))
-        if device is not None:
-            matched, free = 1, int(state == Device.State.FREE)
-        before = found.get(name, (0, 0))
-        found[name] = (before[0] + matched, before[1] + free)
-    return found
 
 
 # --- changing it --------------------------------------------------------------------------------------
