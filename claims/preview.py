@@ -77,6 +77,12 @@ class Preview:
     cost: Sequence[CostLine] = field(default_factory=tuple)
 
     @property
+    def remarks(self) -> Sequence[str]:
+        """What is wrong with what was typed so far, of the fields that this answer hangs on."""
+        names = ("device_class", "count", "min_memory", "duration")
+        return [message for name in names for message in self.reading.errors.get(name, ())]
+
+    @property
     def nodes_shown(self) -> Sequence[str]:
         return (self.nodes or ())[:NODES_SHOWN]
 
