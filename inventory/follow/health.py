@@ -49,7 +49,8 @@ class ClusterHealth:
             if report.state == State.FAILED and report.error is not None and report.plural not in MINOR
         ]
         message = failing[0].error.message if failing and failing[0].error else ""
-        if self._synced.issuperset(self._resources) and not failing:
+        excused = {r.plural for r in self._latest.values() if r.state == State.FAILED} & MINOR
+        if self._synced.issuperset(set(self._resources) - excused) and not failing:
             return Cluster.State.SYNCED, ""
         return Cluster.State.SYNCING, message
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from inventory.mirror import reach
 from inventory.mirror.turn import Turn, chunks
 from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Pool, ResourceSlice
 from portal.dra import model as dra
@@ -22,7 +23,9 @@ class _Device(NamedTuple):
     """What of a device decides about its state, in the order of _COLUMNS."""
 
     pk: int
+    name: str
     pool_id: int
+    slice_id: int
     node_name: str
     profile: DeviceProfile
     taints: Sequence[Mapping[str, Any]]
@@ -30,7 +33,7 @@ class _Device(NamedTuple):
     reason: str
 
 
-_COLUMNS = ("pk", "pool_id", "node_name", "profile_id", "taints", "state", "reason")
+_COLUMNS = ("pk", "name", "pool_id", "slice_id", "node_name", "profile_id", "taints", "state", "reason")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class _Surroundings:
     """What decides about a group of devices, read in bulk."""
 
     nodes: Mapping[str, Reason]
+    # Of devices that are not bound to one node.
+    anywhere: Mapping[int, Reason]
     pools: Mapping[int, Pool]
     holds: Mapping[int, Sequence[_Hold]]
     # Devices that cannot be had because others have used up the counters that they share.
@@ -84,14 +89,17 @@ def _touched(turn: Turn) -> Iterator[list[_Device]]:
     for lookup, values in wanted:
         for some in chunks(values):
             pks |= set(here.filter(**{lookup: some}).values_list("pk", flat=True))
+    if turn.dirty_nodes:
+        # Any node may be among those that a device without a node of its own can be used on.
+        pks |= set(here.filter(node_name="").values_list("pk", flat=True))
     profiles: dict[int, DeviceProfile] = {}
     for ids in chunks(sorted(pks)):
         rows = list(here.filter(pk__in=ids).values_list(*_COLUMNS))
-        unknown = {row[3] for row in rows} - profiles.keys()
+        unknown = {row[5] for row in rows} - profiles.keys()
         profiles |= DeviceProfile.objects.in_bulk(unknown)
         yield [
-            _Device(pk, pool_id, node, profiles[profile], taints, state, reason)
-            for pk, pool_id, node, profile, taints, state, reason in rows
+            _Device(pk, name, pool_id, slice_id, node, profiles[profile], taints, state, reason)
+            for pk, name, pool_id, slice_id, node, profile, taints, state, reason in rows
         ]
 
 
@@ -103,7 +111,7 @@ def _surroundings(turn: Turn, devices: Sequence[_Device]) -> _Surroundings:
         for node in Node.objects.filter(cluster_id=turn.cluster_id, name__in=some).only(
             "name", "ready", "unschedulable", "taints"
         ):
-            nodes[node.name] = node_reason(node)
+            nodes[node.name] = reach.node_reason(node)
     for name in names - nodes.keys():
         nodes[name] = Reason.NODE_MISSING
     holds: dict[int, list[_Hold]] = defaultdict(list)
@@ -114,18 +122,11 @@ def _surroundings(turn: Turn, devices: Sequence[_Device]) -> _Surroundings:
             assert pk is not None
             holds[pk].append(_Hold(share_id, consumed))
     counted = [pk for pk, pool in pools.items() if pool.has_counters]
-    return _Surroundings(nodes=nodes, pools=pools, holds=holds, starved=_starved(counted))
-
-
-def node_reason(node: Node) -> Reason:
-    """Why a node would not take a Pod that tolerates nothing; NONE if it would."""
-    if not node.ready:
-        return Reason.NOT_READY
-    if node.unschedulable:
-        return Reason.CORDONED
-    if any(taint.get("effect") in PREVENTING for taint in node.taints):
-        return Reason.NODE_TAINTED
-    return Reason.NONE
+    anywhere = reach.obstacles(
+        cluster_id=turn.cluster_id,
+        devices=[(device.pk, device.slice_id, device.name) for device in devices if not device.node_name],
+    )
+    return _Surroundings(nodes=nodes, anywhere=anywhere, pools=pools, holds=holds, starved=_starved(counted))
 
 
 def _judge(device: _Device, around: _Surroundings) -> Verdict:
@@ -149,7 +150,9 @@ def _obstacle(device: _Device, around: _Surroundings) -> Reason:
         return Reason.INVALID
     if any(taint.get("effect") in PREVENTING for taint in device.taints):
         return Reason.TAINTED
-    return around.nodes.get(device.node_name, Reason.NONE)
+    if not device.node_name:
+        return around.anywhere[device.pk]
+    return around.nodes[device.node_name]
 
 
 def _is_full(device: _Device, holds: Sequence[_Hold]) -> bool:

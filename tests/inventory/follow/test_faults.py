@@ -337,3 +337,34 @@ def test_a_full_list_corrects_what_a_watch_has_missed(followed: Followed) -> Non
         action(lambda: followed.mini.drop(node("n1"), quietly=True)),
         lambda: names() == set(),
     )
+
+
+def test_a_watch_that_is_opened_anew_at_once_leaves_no_gap(followed: Followed) -> None:
+    def watched_again() -> bool:
+        return sum(r.path == "/api/v1/nodes" and "watch" in r.query for r in followed.server.received) > 2
+
+    followed.mini.watches["nodes"] = [Reply(stream=[]), Reply(stream=[], cut=True)]
+    followed.until(followed.synced, watched_again)
+    assert not Observation.objects.filter(kind="gap").exists()
+
+
+def test_a_stream_that_few_care_about_does_not_spoil_the_state_of_the_cluster(followed: Followed) -> None:
+    broken = Reply(status=500, body=status(500, "InternalError", "no events today"))
+    followed.until(followed.synced)
+    followed.mini.watches["events"] = [broken] * 1000
+    followed.until(lambda: stream("events").state == "failed", followed.synced)
+    assert "no events today" in stream("events").message
+
+
+def test_a_defect_of_ours_shows_on_the_cluster(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    from inventory.follow.follower import Outcome
+    from inventory.mirror.writer import Writer
+
+    def broken(_self: Writer, _batches: object) -> int:
+        raise TypeError("a defect")
+
+    monkeypatch.setattr(Writer, "apply", broken)
+    followed.mini.put(node("n1"))
+    assert followed.follower().run(should_stop=lambda: False) is Outcome.FAILED
+    assert "a defect" in Cluster.objects.get().message
+    assert Cluster.objects.get().lease_holder == ""

@@ -127,3 +127,36 @@ def test_partitions_and_their_parent_exclude_each_other(mirror: Mirror) -> None:
     assert states(*names) == [("free", "")] * 3
     mirror.see(claim("whole", allocated=allocation(result("gpu-0"))))
     assert states(*names) == [("held", ""), *[("unavailable", "counters-used")] * 2]
+
+
+def test_a_device_that_is_usable_on_several_nodes_needs_one_that_takes_pods(mirror: Mirror) -> None:
+    spread = resource_slice("s1", [gpu(0)], node="")
+    spread["spec"]["pool"]["name"] = "fabric"
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1", "n2"]}]}
+    spread["spec"]["nodeSelector"] = {"nodeSelectorTerms": [term]}
+    mirror.see(spread)
+    mirror.see(node("n3"))
+    assert state() == ("unavailable", "node-missing")
+    mirror.see(node("n1", unschedulable=True))
+    assert state() == ("unavailable", "node-cordoned")
+    mirror.see(node("n2"))
+    assert state() == ("free", "")
+
+
+def test_a_device_that_is_usable_everywhere_needs_any_node(mirror: Mirror) -> None:
+    spread = resource_slice("s1", [gpu(0)], node="", allNodes=True)
+    spread["spec"]["pool"]["name"] = "fabric"
+    mirror.see(spread)
+    assert state() == ("unavailable", "node-missing")
+    mirror.see(node("n1"))
+    assert state() == ("free", "")
+
+
+def test_devices_of_one_slice_may_be_on_different_nodes(mirror: Mirror) -> None:
+    spread = resource_slice(
+        "s1", [gpu(0, nodeName="n1"), gpu(1, allNodes=True)], node="", perDeviceNodeSelection=True
+    )
+    spread["spec"]["pool"]["name"] = "fabric"
+    mirror.see(spread)
+    mirror.see(node("n2"))
+    assert states("gpu-0", "gpu-1") == [("unavailable", "node-missing"), ("free", "")]
