@@ -1,6 +1,7 @@
 """What the mirror holds: clusters and their streams, devices, workloads, observations, bindings."""
 
 from inventory.models.bindings import NamespaceBinding
+from inventory.models.cdi import CdiNode, CdiSpecFile, CdiToken
 from inventory.models.clusters import Cluster, Stream, SyncProblem
 from inventory.models.devices import (
     ClassProfile,
@@ -15,6 +16,9 @@ from inventory.models.observations import Observation
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
 __all__ = [
+    "CdiNode",
+    "CdiSpecFile",
+    "CdiToken",
     "Claim",
     "ClaimDevice",
     "ClaimTemplate",

@@ -1,0 +1,55 @@
+"""What a container runtime's setting means for CDI. Pure.
+
+containerd reads CDI specs since 1.7, when ``enable_cdi`` says so; since 2.0 unless it says not. CRI-O has no
+such switch and reads them since 1.23. Both read ``/etc/cdi`` and ``/var/run/cdi`` unless told otherwise.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
+
+_CONTAINERD_HAS, _CONTAINERD_DEFAULT, _CRIO_HAS = (1, 7), (2, 0), (1, 23)
+
+
+@dataclass(frozen=True)
+class RuntimeSetting:
+    """`enabled` is None when it cannot be told: then nothing follows from it. `directories` are those that
+    the runtime reads, the later before the earlier; None when unknown."""
+
+    enabled: bool | None
+    directories: tuple[str, ...] | None
+
+
+def setting_of(runtime: Mapping[str, Any]) -> RuntimeSetting:
+    """Judges the runtime part of a report (see `CdiNode.runtime`)."""
+    name, version = runtime.get("name", ""), version_of(runtime.get("version", ""))
+    stated, directories = runtime.get("enable_cdi"), runtime.get("spec_dirs")
+    read = tuple(directories) if directories is not None else DEFAULT_DIRECTORIES
+    if name == "cri-o":
+        return RuntimeSetting(None if version is None else version >= _CRIO_HAS, read)
+    if name != "containerd":
+        return RuntimeSetting(None, tuple(directories) if directories is not None else None)
+    if version is not None and version < _CONTAINERD_HAS:
+        return RuntimeSetting(False, read)
+    if stated is not None:
+        return RuntimeSetting(bool(stated), read)
+    return RuntimeSetting(None if version is None else version >= _CONTAINERD_DEFAULT, read)
+
+
+def version_of(text: str) -> tuple[int, int] | None:
+    """Major and minor of a version such as "v1.7.22-k3s1"; None when there are none."""
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?!\d)", text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def same_directory(one: str, other: str) -> bool:
+    """/var/run is a link to /run nearly everywhere."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(path: str) -> str:
+    path = re.sub(r"/+", "/", path).rstrip("/")
+    return path.replace("/var/run/", "/run/", 1) if path.startswith("/var/run/") else path
