@@ -12,6 +12,7 @@ which is pure and so cannot mark its own.
 import ast
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -160,9 +161,14 @@ def _problem(known: Message | None) -> str:
     strings = [known.string] if isinstance(known.string, str) else list(known.string or ())
     if not strings or not all(strings):
         return "untranslated"
-    if any(True for _ in known.check()):
+    # Babel checks %-placeholders; the engine's sentences have braces.
+    if any(True for _ in known.check()) or any(_braces(text) != _braces(known.id) for text in strings):
         return "placeholders differ"
     return ""
+
+
+def _braces(text: str | Sequence[str]) -> set[str]:
+    return set(re.findall(r"\{\w+\}", text if isinstance(text, str) else " ".join(text)))
 
 
 def main(arguments: Sequence[str]) -> int:

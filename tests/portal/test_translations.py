@@ -59,6 +59,12 @@ def test_a_translation_with_another_placeholder_is_found(house: Path) -> None:
     assert "placeholders differ" in translations.shortcomings()[0]
 
 
+def test_braces_are_placeholders_too(house: Path) -> None:
+    catalogue(house, "你好 %(name)s {who}")
+
+    assert "placeholders differ" in translations.shortcomings()[0]
+
+
 def test_a_message_of_the_source_that_no_catalogue_has_is_found(house: Path) -> None:
     catalogue(house, "你好 %(name)s")
     (house / "app" / "b.py").write_text('ngettext("one", "many", n)\npgettext("where", "left")\n')
