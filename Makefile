@@ -40,6 +40,7 @@ lint: $(VENV)/.dev $(VENV)/.frontend ## check style, types, layers and translati
 	$(BIN)/ruff check .
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
+	$(BIN)/python -m portal.translations check
 
 format: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .
@@ -84,5 +85,6 @@ $(VENV)/.packages: package-lock.json $(VENV)/.base
 	@touch $@
 
 $(VENV)/.frontend: $(VENV)/.packages portal/settings.py $(shell find static locale -type f -not -name '*.mo' 2>/dev/null)
+	@$(BIN)/python -m portal.translations compile
 	@$(BIN)/python manage.py collectstatic --noinput --clear --ignore rest_framework --verbosity 0
 	@touch $@

@@ -1,10 +1,9 @@
 """``manage.py demo``: the whole desk in one foreground process."""
 
-import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import call_command
@@ -33,7 +32,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         started = time.monotonic()
-        signal.signal(signal.SIGTERM, _interrupt)
+        # SIGINT too: what a script starts in the background has inherited that it is ignored.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _interrupt)
         port = free_port(options["port"])
         stack = Stack(settings.DATA_DIR, port, cluster_port=0, fleet=options["fleet"])
         try:
@@ -51,7 +52,8 @@ class Command(BaseCommand):
             self.stdout.write("\nStopping…")
         finally:
             # A second Ctrl-C must not leave processes behind.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
             stack.stop()
         self.stdout.write("Stopped. The data stay; `make demo` continues with them.")
 
@@ -102,5 +104,5 @@ def _kept_port(stack: Stack) -> int:
     return port
 
 
-def _interrupt(*_: object) -> None:
-    os.kill(os.getpid(), signal.SIGINT)
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
