@@ -128,6 +128,7 @@ class Mirror:
             state=request.state,
             reason=request.reason,
             was_allocated=request.allocated_at is not None,
+            held=request.hold_wanted or bool(request.hold_pod_uid),
             object_exists=self._object_exists(request),
             claims=tuple(_claim_facts(claim) for claim in claims),
             pods=tuple(self._pod_facts(pod, request) for pod in self.pods_of(request, claims)),
@@ -204,6 +205,9 @@ def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
         columns["due_at"] = now
     verdict = next_state(situation)
     changed = False
+    if verdict is not None and verdict.state == State.ENDED and request.due_at is not None:
+        # The object is gone, and the desk has still something to remove: only then it is over.
+        return False
     if verdict is not None and verdict.state != request.state:
         changed = _change(request, verdict, columns, now=now)
     elif verdict is not None and _says_more(request, verdict):

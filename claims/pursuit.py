@@ -186,12 +186,14 @@ def _wind_up(request: Request, *, now: datetime, connect: Connect) -> None:
     # Its absence on the cluster is known now: the mirror's word for claims of a template is still awaited.
     Request.objects.filter(pk=request.pk).update(due_at=None, attempts=0, object_seen=True)
     if request.shape == Request.Shape.CLAIM or not request.object_uid:
+        # Deleted by others before it got anything: that can be tried again.
+        failed = request.end_reason == Reason.DELETED_ELSEWHERE and request.allocated_at is None
         transition(
             request,
-            to=State.ENDED,
+            to=State.FAILED if failed else State.ENDED,
             expected=State.ENDING,
             now=now,
-            action="request.end",
+            action="request.fail" if failed else "request.end",
             reason=request.end_reason,
             ended_at=now,
         )

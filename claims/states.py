@@ -57,6 +57,8 @@ class Situation:
     state: str
     reason: str = ""
     was_allocated: bool = False
+    # A hold is wanted or was made: there may be a Pod of the desk that the mirror does not show yet.
+    held: bool = False
     object_exists: bool | None
     claims: tuple[ClaimFacts, ...] = ()
     pods: tuple[PodFacts, ...] = ()
@@ -124,7 +126,7 @@ def _object_gone(seen: Situation) -> Verdict:
     if seen.shape == Shape.TEMPLATE and seen.claims:
         # Pods that were made from the template keep their claims until they end.
         return Verdict(state=State.ENDING, reason=Reason.DELETED_ELSEWHERE, message=_names(seen))
-    if any(pod.hold for pod in seen.pods):
+    if seen.held or any(pod.hold for pod in seen.pods):
         # The hold would wait for ever: it has to be removed first.
         return Verdict(state=State.ENDING, reason=Reason.DELETED_ELSEWHERE)
     state = State.ENDED if seen.was_allocated else State.FAILED
