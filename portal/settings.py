@@ -103,6 +103,8 @@ CELERY_TIMEZONE = "UTC"
 FOLLOWER_SHIFT = timedelta(seconds=env.int("CLAIMDESK_FOLLOWER_SHIFT_SECONDS", 300))
 FOLLOWER_LEASE = timedelta(seconds=env.int("CLAIMDESK_FOLLOWER_LEASE_SECONDS", 20))
 FULL_LIST_INTERVAL = timedelta(seconds=env.int("CLAIMDESK_FULL_LIST_SECONDS", 600))
+# User ids that may own CDI spec files and their directories on nodes.
+CDI_OWNERS = frozenset(env.list("CLAIMDESK_CDI_OWNERS", [0], subcast=int))
 CLUSTER_TIMEOUT = timedelta(seconds=env.int("CLAIMDESK_CLUSTER_TIMEOUT_SECONDS", 10))
 
 # --- requests --------------------------------------------------------------------------------

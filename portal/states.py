@@ -46,6 +46,9 @@ _APPEARANCES = {
     "watching": Appearance("good", "eye"),
     "not-permitted": Appearance("bad", "lock-x"),
     "not-served": Appearance("off", "circle-off"),
+    # What nodes report of CDI.
+    "in-order": Appearance("good", "circle-check"),
+    "drift": Appearance("bad", "alert-triangle"),
     # Nodes, pools, tokens, people.
     "ready": Appearance("good", "circle-check"),
     "not-ready": Appearance("bad", "alert-triangle"),
@@ -54,6 +57,7 @@ _APPEARANCES = {
     "incomplete": Appearance("bad", "puzzle"),
     "active": Appearance("good", "circle-check"),
     "expired": Appearance("off", "clock-x"),
+    "revoked": Appearance("off", "ban"),
 }
 
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection
 
 BASE, CLAIM = "base", "claim"
+# Names of devices that stand for no single piece of hardware.
+GENERIC = frozenset({"all", "common", "none", "default", "void"})
 
 _UID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _AFTER_UNDERSCORE = re.compile(rf"_({_UID})(?![0-9a-zA-Z])", re.IGNORECASE)

@@ -348,7 +348,9 @@ def _summary(edits: Any) -> dict[str, list[str]]:
         "env": names,
         "device_nodes": [clip(node.get("path")) for _i, node in _objects(edits, "deviceNodes")],
         "mounts": [clip(mount.get("containerPath")) for _i, mount in _objects(edits, "mounts")],
-        "hooks": [f"{clip(h.get('hookName'), 20)} {clip(h.get('path'))}" for _i, h in _objects(edits, "hooks")],
+        "hooks": [
+            f"{clip(h.get('hookName'), 20)} {clip(h.get('path'))}" for _i, h in _objects(edits, "hooks")
+        ],
         "net_devices": [clip(net.get("name")) for _i, net in _objects(edits, "netDevices")],
         "additional_gids": [clip(gid) for gid in _list(edits.get("additionalGids"))],
         "intel_rdt": [clip(edits["intelRdt"].get("closID")) or "–"]

@@ -19,6 +19,8 @@ class CdiNode(models.Model):
 
     # The latest report; null before the first.
     received_at = models.DateTimeField(null=True)
+    # When the first one came.
+    reporting_since = models.DateTimeField(null=True)
     # By the node's clock: an older report never replaces a newer one.
     sent_at = models.DateTimeField(null=True)
     # When what it says last differed from the report before.

@@ -1,0 +1,197 @@
+"""Gathers what `comparison` judges: reports of many nodes and what the mirror knows around them."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q
+
+from inventory.cdi import comparison
+from inventory.cdi.runtime import setting_of
+from inventory.coverage import Coverage, coverage_of_all
+from inventory.models import CdiNode, CdiSpecFile, Claim, ClaimDevice, Cluster, Device, Node, Pod, Pool
+
+# Attributes by whose values specs call devices, too.
+_NAMING = ("index", "minor", "uuid")
+
+Key = tuple[int, str]  # cluster, node name
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A node that may report, with its files, and what follows from them."""
+
+    node: CdiNode
+    cluster: Cluster
+    coverage: Coverage
+    # Its row in the mirror; None when the cluster has no such node (as far as is known).
+    mirrored: Node | None
+    files: Sequence[CdiSpecFile]
+    verdict: comparison.Verdict
+    # When the next report is overdue; None before the first.
+    due_at: datetime | None
+
+
+def judge_nodes(nodes: Sequence[CdiNode], *, now: datetime) -> list[Judged]:
+    """Judges nodes in a fixed number of queries, whatever their number."""
+    coverage = coverage_of_all(now=now)
+    nodes = [node for node in nodes if node.cluster_id in coverage]
+    files: dict[int, list[CdiSpecFile]] = defaultdict(list)
+    for file in CdiSpecFile.objects.filter(node__in=nodes).order_by("directory", "name"):
+        files[file.node_id].append(file)
+    around = _Around(nodes, files)
+    judged = []
+    for node in nodes:
+        covered = coverage[node.cluster_id]
+        report = report_of(node, files[node.pk])
+        surroundings = around.of(node, in_step=covered.in_step)
+        judged.append(
+            Judged(
+                node=node,
+                cluster=covered.cluster,
+                coverage=covered,
+                mirrored=around.mirrored.get((node.cluster_id, node.name)),
+                files=files[node.pk],
+                verdict=comparison.judge(
+                    report,
+                    surroundings,
+                    node=node.name,
+                    expected_uids=settings.CDI_OWNERS,
+                    now=now,
+                ),
+                due_at=comparison.due_at(report) if report else None,
+            )
+        )
+    return judged
+
+
+def report_of(node: CdiNode, files: Sequence[CdiSpecFile]) -> comparison.Report | None:
+    """A stored report as `comparison` takes it; None before the first."""
+    if node.received_at is None:
+        return None
+    return comparison.Report(
+        received_at=node.received_at,
+        reporting_since=node.reporting_since or node.received_at,
+        interval=timedelta(seconds=node.interval_seconds),
+        directories=[
+            comparison.Directory(d["path"], d["state"], d["uid"], d["mode"]) for d in node.directories
+        ],
+        files=[_file(file) for file in files],
+        files_left_out=node.files_left_out,
+        setting=setting_of(node.runtime),
+        handlers=node.runtime.get("handlers"),
+        writers=node.writers,
+    )
+
+
+def _file(file: CdiSpecFile) -> comparison.File:
+    return comparison.File(
+        directory=file.directory,
+        name=file.name,
+        uid=file.uid,
+        mode=file.mode,
+        modified_at=file.modified_at,
+        kind=file.kind,
+        valid=file.valid,
+        unread=file.unread,
+        claim_uid=file.claim_uid,
+        devices=tuple(device["name"] for device in file.devices),
+        problems=sum(problem["level"] == "error" for problem in file.problems),
+    )
+
+
+class _Around:
+    """The mirror around some nodes, read at once."""
+
+    def __init__(self, nodes: Sequence[CdiNode], files: Mapping[int, Sequence[CdiSpecFile]]) -> None:
+        self.clusters = {node.cluster_id for node in nodes}
+        self.names = {node.name for node in nodes}
+        mirrored = Node.objects.filter(cluster__in=self.clusters, name__in=self.names)
+        self.mirrored: dict[Key, Node] = {(node.cluster_id, node.name): node for node in mirrored}
+        self.published = self._published()
+        self.drivers: dict[int, set[str]] = defaultdict(set)
+        pools = Pool.objects.filter(cluster__in=self.clusters).order_by()
+        for cluster, driver in pools.values_list("cluster_id", "driver").distinct():
+            self.drivers[cluster].add(driver)
+        named = {file.claim_uid for found in files.values() for file in found if file.claim_uid}
+        self.claims = self._claims(named)
+        self.held = self._held()
+
+    def of(self, node: CdiNode, *, in_step: bool) -> comparison.Surroundings:
+        key = (node.cluster_id, node.name)
+        mirrored = self.mirrored.get(key)
+        return comparison.Surroundings(
+            in_step=in_step,
+            published=self.published.get(key, ()),
+            drivers=self.drivers.get(node.cluster_id, ()),
+            claims=self.claims.get(node.cluster_id, {}),
+            held=self.held.get(key, ()),
+            labels=mirrored.labels if mirrored else {},
+            # RuntimeClasses are not mirrored yet: with a list of them here, their handlers are compared.
+            runtime_classes=None,
+        )
+
+    def _published(self) -> dict[Key, list[comparison.Published]]:
+        found: dict[Key, list[comparison.Published]] = defaultdict(list)
+        devices = Device.objects.filter(cluster__in=self.clusters, node_name__in=self.names)
+        columns = (
+            "cluster_id", "node_name", "pool__driver", "name", "hardware_id", "identity",
+            "profile__attributes", "first_seen_at",
+        )  # fmt: skip
+        for cluster, node, driver, name, hardware, identity, attributes, seen in devices.values_list(
+            *columns
+        ):
+            naming = {k: v for k, v in attributes.items() if k.rpartition("/")[2] in _NAMING}
+            aliases = {name, hardware, *_values(identity), *_values(naming)} - {""}
+            found[cluster, node].append(
+                comparison.Published(driver, name, frozenset(alias.lower() for alias in aliases), seen)
+            )
+        return found
+
+    def _claims(self, uids: Collection[str]) -> dict[int, dict[str, str | None]]:
+        found: dict[int, dict[str, str | None]] = defaultdict(dict)
+        claims = Claim.objects.filter(cluster__in=self.clusters, uid__in=uids)
+        for cluster, uid, allocated, node in claims.values_list(
+            "cluster_id", "uid", "allocated", "node_name"
+        ):
+            found[cluster][uid] = node if allocated else None
+        return found
+
+    def _held(self) -> dict[Key, list[comparison.HeldClaim]]:
+        """Claims on the nodes that a running Pod uses: only those are surely prepared there."""
+        here = Q(cluster__in=self.clusters, node_name__in=self.names)
+        running = set(Pod.objects.filter(here, phase="Running").values_list("cluster_id", "uid"))
+        claims = {
+            claim.pk: claim
+            for claim in Claim.objects.filter(here, allocated=True, deleted_at=None).only(
+                "cluster_id", "node_name", "uid", "allocated_at", "status"
+            )
+            if any((claim.cluster_id, user.get("uid")) in running for user in _consumers(claim.status))
+        }
+        drivers: dict[int, set[str]] = defaultdict(set)
+        parts = ClaimDevice.objects.filter(claim__in=claims).order_by()
+        for claim, driver in parts.values_list("claim_id", "driver").distinct():
+            drivers[claim].add(driver)
+        found: dict[Key, list[comparison.HeldClaim]] = defaultdict(list)
+        for key, claim in claims.items():
+            found[claim.cluster_id, claim.node_name].append(
+                comparison.HeldClaim(claim.uid, frozenset(drivers[key]), claim.allocated_at)
+            )
+        return found
+
+
+def _consumers(status: dict[str, Any]) -> list[dict[str, Any]]:
+    return status.get("reservedFor") or []
+
+
+def _values(attributes: Mapping[str, Any]) -> set[str]:
+    """The texts and numbers among attributes, as texts."""
+    return {
+        str(value)
+        for typed in attributes.values()
+        for kind, value in typed.items()
+        if kind in {"string", "int"} and isinstance(value, (str, int))
+    }
