@@ -6,13 +6,11 @@ verbs of the Kubernetes API. Nothing is retried here except a read on a connecti
 closed meanwhile, and one attempt with credentials that were read again after a 401.
 """
 
-import email.utils
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -24,6 +22,7 @@ from django.utils.translation import gettext as _
 from portal.kube import errors
 from portal.kube.config import Credentials, Session
 from portal.kube.resources import Resource
+from portal.kube.transport import ClosedBeforeAnswer, date_of, read_whole, renamed
 from portal.kube.watch import Watch
 
 T = TypeVar("T")
@@ -32,9 +31,6 @@ USER_AGENT = "claimdesk"
 PAGE_SIZE = 500
 # A list whose continue token expired starts anew; a server that keeps expiring them is not worth following.
 MAX_LIST_RESTARTS = 3
-# No answer of an API server is near this; a page of 500 large Pods is about 20 MB.
-MAX_ANSWER_BYTES = 512 * 1024 * 1024
-CHUNK_BYTES = 1 << 18
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -356,28 +352,28 @@ class Client:
         deadline = time.monotonic() + total
         try:
             response = self._start(session, request, read_timeout=self._timeout)
-        except _ClosedBeforeAnswer as error:
+        except ClosedBeforeAnswer as error:
             # A kept connection that the server had closed; reading again is harmless, writing is not.
             if request.method != "GET":
                 raise error.unreachable from None
             try:
                 response = self._start(session, request, read_timeout=self._timeout)
-            except _ClosedBeforeAnswer as again:
+            except ClosedBeforeAnswer as again:
                 raise again.unreachable from None
-        body = _read(response, deadline=deadline, total=total, url=session.url)
+        body = read_whole(response, deadline=deadline, total=total, url=session.url)
         if response.status >= 400:
             raise errors.from_answer(
                 status=response.status, body=body, retry_after=response.headers.get("Retry-After")
             )
-        return Answer(status=response.status, body=body, date=_date(response))
+        return Answer(status=response.status, body=body, date=date_of(response))
 
     def _open_watch(self, session: Session, request: Request, *, idle_seconds: float) -> Watch:
         try:
             response = self._start(session, request, read_timeout=self._timeout)
-        except _ClosedBeforeAnswer as error:
+        except ClosedBeforeAnswer as error:
             raise error.unreachable from None
         if response.status >= 400:
-            body = _read(
+            body = read_whole(
                 response, deadline=time.monotonic() + self._timeout, total=self._timeout, url=session.url
             )
             raise errors.from_answer(
@@ -386,7 +382,7 @@ class Client:
         sock = getattr(response.connection, "sock", None)
         if sock is not None:
             sock.settimeout(idle_seconds)
-        return Watch(response, date=_date(response))
+        return Watch(response, date=date_of(response))
 
     def _start(self, session: Session, request: Request, *, read_timeout: float) -> urllib3.BaseHTTPResponse:
         """Send, and wait for the head of the answer."""
@@ -409,7 +405,7 @@ class Client:
                 redirect=False,
             )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise _renamed(error, url=session.url, seconds=read_timeout) from None
+            raise renamed(error, url=session.url, seconds=read_timeout) from None
         if 300 <= response.status < 400:
             where = urlsplit(response.headers.get("Location", ""))
             response.close()
@@ -421,95 +417,6 @@ class Client:
                 % {"url": session.url, "where": f"{where.scheme}://{where.netloc}{where.path}"[:200]}
             )
         return response
-
-
-class _ClosedBeforeAnswer(Exception):
-    """The connection ended before the head of an answer came."""
-
-    def __init__(self, unreachable: errors.Unreachable) -> None:
-        self.unreachable = unreachable
-
-
-def _read(response: urllib3.BaseHTTPResponse, *, deadline: float, total: float, url: str) -> bytes:
-    """The whole body before `deadline` (monotonic), however slowly it drips."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        while chunk := response.read1(CHUNK_BYTES):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > MAX_ANSWER_BYTES:
-                raise errors.ProtocolError(
-                    _("%(url)s sends more than an API server ever would.") % {"url": url}
-                )
-            if time.monotonic() > deadline:
-                raise _timed_out(url, total)
-    except (urllib3.exceptions.HTTPError, OSError) as error:
-        response.close()
-        raise _cut(error, url=url, seconds=total) from None
-    except errors.ClusterError:
-        response.close()
-        raise
-    response.release_conn()
-    return b"".join(chunks)
-
-
-def _timed_out(url: str, seconds: float) -> errors.Unreachable:
-    return errors.Unreachable(
-        _("%(url)s did not answer within %(seconds)g s.") % {"url": url, "seconds": seconds}
-    )
-
-
-def _cut(error: Exception, *, url: str, seconds: float) -> errors.ClusterError:
-    if isinstance(error, urllib3.exceptions.TimeoutError | TimeoutError):
-        return _timed_out(url, seconds)
-    return errors.Unreachable(_("%(url)s broke off in the middle of an answer.") % {"url": url})
-
-
-def _renamed(error: Exception, *, url: str, seconds: float) -> Exception:
-    """Our name for what the transport raised before an answer began."""
-    cause = error.args[1] if len(error.args) > 1 else error
-    renamed: Exception
-    match error:
-        case urllib3.exceptions.LocationParseError() | ValueError():
-            renamed = errors.BadCredentials(_("“%(url)s” is not an address of an API server.") % {"url": url})
-        case urllib3.exceptions.NameResolutionError():
-            renamed = errors.Unreachable(_("The name in %(url)s is not known.") % {"url": url})
-        # Also a TimeoutError for urllib3, so it comes first.
-        case urllib3.exceptions.NewConnectionError():
-            said = {"url": url, "reason": _inner(error)}
-            renamed = errors.Unreachable(_("%(url)s cannot be reached: %(reason)s.") % said)
-        case urllib3.exceptions.TimeoutError():
-            renamed = _timed_out(url, seconds)
-        case urllib3.exceptions.ProxyError():
-            renamed = errors.Unreachable(
-                _("%(url)s cannot be reached: the proxy in between refuses the connection.") % {"url": url}
-            )
-        case urllib3.exceptions.SSLError():
-            said = {"url": url, "reason": _inner(error)}
-            renamed = errors.Unreachable(_("No secure connection to %(url)s: %(reason)s.") % said)
-        case _ if isinstance(cause, FileNotFoundError | PermissionError):
-            renamed = errors.BadCredentials(_("A certificate file that the kubeconfig names cannot be read."))
-        case _:
-            closed = errors.Unreachable(_("%(url)s closed the connection.") % {"url": url})
-            renamed = _ClosedBeforeAnswer(closed)
-    return renamed
-
-
-def _inner(error: Exception) -> str:
-    """The system's own words for a transport failure: shorter than urllib3's, and without object
-    addresses."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return cause.verify_message
-        if isinstance(cause, ssl.SSLError):
-            return (cause.reason or str(cause)).replace("_", " ").lower()
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        nested = next((arg for arg in cause.args if isinstance(arg, BaseException)), None)
-        cause = nested or cause.__cause__ or cause.__context__
-    return type(error).__name__
 
 
 def _decode(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
@@ -536,11 +443,3 @@ def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _date(response: urllib3.BaseHTTPResponse) -> datetime | None:
-    """The server's clock, to the second, from the Date header."""
-    try:
-        return email.utils.parsedate_to_datetime(response.headers["Date"]).astimezone(UTC)
-    except (KeyError, TypeError, ValueError):
-        return None
