@@ -336,6 +336,8 @@ def _text(values: Mapping[str, object], name: str) -> str:
 
 
 def _integer(values: Mapping[str, object], name: str) -> int | None:
+    if isinstance(typed := values.get(name), float):
+        raise _Wrong(_("“%(typed)s” is not a whole number.") % {"typed": str(typed)[:20]})
     text = _text(values, name)
     if not text:
         return None

@@ -10,9 +10,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.http import Http404
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, ValidationError
+from django.db import DataError
+from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.translation import gettext as _
+from django.views import defaults
 from rest_framework import exceptions, status
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.pagination import CursorPagination
@@ -31,10 +33,13 @@ __all__ = [
     "Problem",
     "Scope",
     "handle_exception",
+    "handle_not_found",
+    "handle_server_error",
     "problem_document",
 ]
 
 PROBLEM_TYPE = "application/problem+json"
+API_PREFIX = "/api/v"
 
 
 # --- errors ----------------------------------------------------------------------------------------
@@ -74,6 +79,22 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> Response |
     return Response(
         problem_document(error), status=error.status_code, headers=headers, content_type=PROBLEM_TYPE
     )
+
+
+def handle_not_found(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """Django's handler404: no page for a program that asked for an address that there is not."""
+    if request.path_info.startswith(API_PREFIX):
+        error = exceptions.NotFound(_("There is no such object, or you may not know of it."))
+        return JsonResponse(problem_document(error), status=error.status_code, content_type=PROBLEM_TYPE)
+    return defaults.page_not_found(request, exception)
+
+
+def handle_server_error(request: HttpRequest) -> HttpResponseBase:
+    """Django's handler500, in the same way."""
+    if request.path_info.startswith(API_PREFIX):
+        error = exceptions.APIException()
+        return JsonResponse(problem_document(error), status=error.status_code, content_type=PROBLEM_TYPE)
+    return defaults.server_error(request)
 
 
 def problem_document(error: exceptions.APIException) -> dict[str, Any]:
@@ -173,6 +194,16 @@ class CursorPages(CursorPagination):
     ) -> tuple[str, ...]:
         ordering = getattr(view, "ordering", self.ordering)
         return (ordering,) if isinstance(ordering, str) else tuple(ordering)
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        try:
+            found: list[Any] | None = super().paginate_queryset(queryset, request, view)
+        except (ValidationError, ValueError, OverflowError, DataError) as error:
+            if self.cursor_query_param not in request.query_params:
+                raise
+            # Well-formed on its outside; the position within is none that this list could have given out.
+            raise exceptions.NotFound(self.invalid_cursor_message) from error
+        return found
 
 
 class ApiListView(ApiView, ListAPIView[Any]):

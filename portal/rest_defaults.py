@@ -31,7 +31,10 @@ class BoundedJSONParser(JSONParser):
         length = request.META.get("CONTENT_LENGTH") if request is not None else None
         if not length or not str(length).isdigit() or int(length) > MAX_BODY_BYTES:
             raise RequestDataTooBig
-        return super().parse(stream, media_type, parser_context)
+        try:
+            return super().parse(stream, media_type, parser_context)
+        except RecursionError:
+            raise exceptions.ParseError(_("The body is nested too deeply.")) from None
 
 
 class HasScope(BasePermission):

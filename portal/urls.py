@@ -10,3 +10,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("inventory.api_urls")),
     path("api/v1/", include("claims.api_urls")),
 ]
+
+handler404 = "portal.api.handle_not_found"
+handler500 = "portal.api.handle_server_error"

@@ -38,6 +38,7 @@ def test_a_complete_ask_is_read(values: dict[str, Any], cast: Cast) -> None:
         ("count", "9" * 5000, "At most 32"),
         ("count", "two", "not a whole number"),
         ("count", "1.5", "not a whole number"),
+        ("count", 1.5, "not a whole number"),
         ("count", "", "how many"),
         ("count", True, "must be a text"),
         ("count", ["1"], "must be a text"),

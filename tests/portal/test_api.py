@@ -1,5 +1,6 @@
 """The base of the REST API: tokens, scopes, problem documents, cursor pages."""
 
+import base64
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -61,6 +62,10 @@ class Rows(ApiListView):
     ordering: ClassVar[tuple[str, ...]] = ("slug",)
 
 
+class Numbered(Rows):
+    ordering: ClassVar[tuple[str, ...]] = ("-id",)
+
+
 class Gone(ApiView):
     required_scope = Scope.INVENTORY
 
@@ -74,6 +79,7 @@ urlpatterns = [
     path("read/", Read.as_view()),
     path("scopeless/", WithoutScope.as_view()),
     path("rows/", Rows.as_view()),
+    path("numbered/", Numbered.as_view()),
     path("project/", Gone.as_view()),
     path("", include("portal.urls")),
 ]
@@ -221,6 +227,7 @@ def test_a_domain_error_keeps_its_code_field_and_facts(cast: Cast) -> None:
     [
         (b"{", "application/json", 400),
         (b'{"count": NaN}', "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
         (b"\xff\xfe", "application/json", 400),
         (b"[1]", "application/json", 400),
         (b"count=1", "application/x-www-form-urlencoded", 415),
@@ -253,7 +260,41 @@ def test_lists_are_paged_by_cursor_to_the_end(cast: Cast) -> None:
         url = page["next"]
 
     assert slugs == ["glaciers", "tides"]
-    assert client.get("/rows/?cursor=nonsense").json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize("position", [None, "p=notanid", "p=1%00", "r=1&p=2026-01", "p=" + "9" * 30])
+def test_a_cursor_that_no_page_gave_out_is_not_found(cast: Cast, position: str | None) -> None:
+    client, _token = bearer(cast.member)
+    cursor = "nonsense" if position is None else base64.b64encode(position.encode()).decode()
+
+    response = client.get("/numbered/", {"cursor": cursor})
+
+    # A number that is beyond all ids is a position after (or before) everything.
+    assert response.status_code == (200 if position == "p=" + "9" * 30 else 404)
+
+
+@pytest.mark.urls("portal.urls")
+@pytest.mark.parametrize("path", ["/api/v1/nothing/", "/api/v1/requests/abc/", "/api/v2/"])
+def test_an_address_that_is_not_there_is_a_problem_document(cast: Cast, path: str) -> None:
+    client, _token = bearer(cast.member)
+
+    response = client.get(path)
+
+    assert response.status_code == 404
+    assert response["Content-Type"] == "application/problem+json"
+    assert response.json()["code"] == "not_found"
+
+
+@pytest.mark.urls("portal.urls")
+def test_a_defect_is_a_problem_document_too(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, _token = bearer(cast.member)
+    client.raise_request_exception = False
+    monkeypatch.setattr("inventory.api.NodeListView.get_queryset", None)
+
+    response = client.get("/api/v1/nodes/")
+
+    assert (response.status_code, response.json()["status"]) == (500, 500)
+    assert response["Content-Type"] == "application/problem+json"
 
 
 def test_a_method_that_is_not_there_is_a_problem_document_too(cast: Cast) -> None:
