@@ -160,8 +160,16 @@ def test_the_demo_ends_wholly_however_it_is_ended_and_goes_on_with_the_same_data
     assert "Stopped." in demo.said
 
 
-def test_a_demo_that_is_ended_while_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
-    demo = Demo(tmp_path / "desk", free_port()).start()
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+def test_a_demo_in_the_background_that_is_ended_while_it_starts_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    # As shells do for a script's `make demo &`.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        demo = Demo(tmp_path / "desk", free_port()).start()
+    finally:
+        signal.signal(signal.SIGINT, before)
     until(lambda: len(processes_of(demo.data_dir)) > 3, "its first parts run")
-    demo.end(signal.SIGINT, group=True)
+    demo.end(number)
     assert "Traceback" not in demo.said
