@@ -16,8 +16,9 @@ from aiohttp import web
 
 from portal.demo import controllers, tls
 from portal.demo.auth import Accounts
+from portal.demo.catalog import OPTIONAL, VERSIONS, catalog
 from portal.demo.expiry import expire_events
-from portal.demo.fleet import check_wish, plant
+from portal.demo.fleet import check_wish, plant, preferred_version
 from portal.demo.journal import DataInUse, Journal, NoJournal, SqliteJournal
 from portal.demo.load import Churn, FleetSize, check_churn
 from portal.demo.namespaces import found_first, keep_namespaces
@@ -34,7 +35,18 @@ def _arguments() -> argparse.Namespace:
         "--data", type=Path, help="directory to keep the objects in; without it they are lost"
     )
     parser.add_argument(
-        "--fleet", type=check_wish, default="none", help="sample, none, or nodes=N,devices=M,pods=P"
+        "--fleet", type=check_wish, default="none", help="sample, edge, none, or nodes=N,devices=M,pods=P"
+    )
+    parser.add_argument(
+        "--kubernetes",
+        choices=VERSIONS,
+        help="whose API versions and gates to serve (default: those of the fleet, else 1.36)",
+    )
+    parser.add_argument(
+        "--without",
+        type=_parts,
+        default=(),
+        help=f"optional parts not to install, separated by commas: {', '.join(OPTIONAL)}",
     )
     parser.add_argument("--kubeconfig-out", type=Path, help="where to write the kubeconfig")
     parser.add_argument("--tls", action="store_true", help="serve HTTPS: kubectl sends no token without it")
@@ -51,6 +63,14 @@ def _arguments() -> argparse.Namespace:
         help="changes a second of a generated fleet: claims=200,pods=100",
     )
     return parser.parse_args()
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(filter(None, text.split(",")))
+    for part in parts:
+        if part not in OPTIONAL:
+            raise argparse.ArgumentTypeError(f"{part!r} is not one of {', '.join(OPTIONAL)}")
+    return parts
 
 
 def _write_kubeconfig(path: Path, kubeconfig: dict[str, Any]) -> None:
@@ -101,9 +121,15 @@ async def _work(store: Store, arguments: argparse.Namespace) -> None:
 async def _serve(arguments: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM; whatever fails inside ends the whole."""
     journal: Journal = SqliteJournal(arguments.data) if arguments.data else NoJournal()
-    store = Store(journal=journal, history_limit=arguments.history)
+    served = catalog(arguments.kubernetes or preferred_version(arguments.fleet), without=arguments.without)
+    store = Store(
+        journal=journal,
+        history_limit=arguments.history,
+        features=served.features,
+        installed=served.installed,
+    )
     accounts = Accounts.kept_in(journal)
-    server = ApiServer(store, accounts, bookmark_seconds=arguments.bookmark_seconds)
+    server = ApiServer(store, accounts, bookmark_seconds=arguments.bookmark_seconds, catalog=served)
     runner = server.runner()
     await runner.setup()
     stop = asyncio.Event()

@@ -1,14 +1,16 @@
-"""Checks of a write that need other objects: the namespace that it goes to, and the quotas there."""
+"""What the API server does on a write for the sake of other objects: namespaces, quotas, queues, runtimes."""
 
 from typing import TYPE_CHECKING, Any
 
 from portal.demo import errors, quota
+from portal.demo.catalog import KUEUE
 from portal.demo.resources import Resource
 
 if TYPE_CHECKING:
     from portal.demo.store import Store
 
 Object = dict[str, Any]
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
 _UNDELETABLE = ("default", "kube-system", "kube-public")
 
@@ -52,6 +54,46 @@ def check_admin_access(store: "Store", resource: Resource, obj: Object) -> list[
         "containing namespace"
     )
     return [errors.Cause("", "FieldValueForbidden", why)]
+
+
+def admit(store: "Store", resource: Resource, new: Object) -> None:
+    """What admission plugins and webhooks change in a new object, or refuse about it (403)."""
+    if resource.key == "pods":
+        _apply_runtime_class(store, resource, new)
+    elif resource.key == "jobs" and KUEUE in store.installed:
+        # Kueue's webhook: a Job in a queue waits until it is admitted.
+        if (new["metadata"].get("labels") or {}).get(QUEUE_LABEL):
+            new["spec"]["suspend"] = True
+    elif resource.key == "podgroups":
+        _check_workload_of_group(store, resource, new)
+
+
+def _apply_runtime_class(store: "Store", resource: Resource, pod: Object) -> None:
+    """A Pod's RuntimeClass has to exist, and brings its overhead and where its Pods may go."""
+    spec = pod["spec"]
+    name = spec.get("runtimeClassName")
+    if not name:
+        return
+    runtime = store.find("runtimeclasses", name)
+    if runtime is None:
+        why = f'pod rejected: RuntimeClass "{name}" not found'
+        raise errors.forbidden("", resource.plural, pod["metadata"].get("name", ""), why)
+    if overhead := (runtime.get("overhead") or {}).get("podFixed"):
+        spec["overhead"] = overhead
+    scheduling = runtime.get("scheduling") or {}
+    if selector := scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), **selector}
+    known = spec.setdefault("tolerations", [])
+    known += [item for item in scheduling.get("tolerations", ()) if item not in known]
+
+
+def _check_workload_of_group(store: "Store", resource: Resource, group: Object) -> None:
+    """The Workload whose template a PodGroup names exists before it."""
+    name = (group.get("spec", {}).get("workloadRef") or {}).get("workloadName")
+    metadata = group["metadata"]
+    if name and store.find("workloads", name, namespace=metadata["namespace"]) is None:
+        why = f'workload "{name}" not found'
+        raise errors.forbidden(resource.group, resource.plural, metadata.get("name", ""), why)
 
 
 def check_quota(store: "Store", resource: Resource, new: Object) -> None:

@@ -15,10 +15,10 @@ _NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/u
 
 def set_defaults(resource: Resource, obj: Object, *, now: str, creating: bool) -> None:
     """Fill in what the API server fills in; ``creating`` adds what only new objects get."""
-    always = _ALWAYS.get(resource.plural)
+    always = _ALWAYS.get(resource.key)
     if always is not None:
         always(obj, now)
-    new = _NEW.get(resource.plural)
+    new = _NEW.get(resource.key)
     if creating and new is not None:
         new(obj)
 
@@ -224,6 +224,36 @@ def _namespaces(obj: Object, _now: str) -> None:
     labels["kubernetes.io/metadata.name"] = obj["metadata"].get("name", "")
 
 
+# Queues
+
+
+def _cluster_queues(obj: Object, _now: str) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("queueingStrategy", "BestEffortFIFO")
+    spec.setdefault("stopPolicy", "None")
+    fungibility = spec.setdefault("flavorFungibility", {})
+    fungibility.setdefault("whenCanBorrow", "MayStopSearch")
+    fungibility.setdefault("whenCanPreempt", "TryNextFlavor")
+    preemption = spec.setdefault("preemption", {})
+    preemption.setdefault("reclaimWithinCohort", "Never")
+    preemption.setdefault("withinClusterQueue", "Never")
+    preemption.setdefault("borrowWithinCohort", {}).setdefault("policy", "Never")
+
+
+def _local_queues(obj: Object, _now: str) -> None:
+    obj.setdefault("spec", {}).setdefault("stopPolicy", "None")
+
+
+def _queued_workloads(obj: Object, _now: str) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("active", True)
+    for pod_set in spec.get("podSets", ()):
+        pod_set.setdefault("name", "main")
+        pod_set.setdefault("count", 1)
+    for assignment in obj.get("status", {}).get("admission", {}).get("podSetAssignments", ()):
+        assignment.setdefault("name", "main")
+
+
 def _new_namespace(obj: Object) -> None:
     obj["spec"]["finalizers"] = ["kubernetes"]
 
@@ -245,10 +275,12 @@ def _events(obj: Object, _now: str) -> None:
 
 
 _ALWAYS: dict[str, Callable[[Object, str], None]] = {
+    "clusterqueues.kueue.x-k8s.io": _cluster_queues,
     "deviceclasses": _classes,
     "devicetaintrules": _taint_rules,
     "events": _events,
     "jobs": _jobs,
+    "localqueues.kueue.x-k8s.io": _local_queues,
     "namespaces": _namespaces,
     "nodes": _with_status,
     "pods": _pods,
@@ -256,6 +288,7 @@ _ALWAYS: dict[str, Callable[[Object, str], None]] = {
     "resourceclaimtemplates": _claim_templates,
     "resourcequotas": _with_status,
     "resourceslices": _slices,
+    "workloads.kueue.x-k8s.io": _queued_workloads,
 }
 _NEW: dict[str, Callable[[Object], None]] = {
     "jobs": _new_job,

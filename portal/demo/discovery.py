@@ -3,18 +3,16 @@
 from collections.abc import Iterable
 from typing import Any
 
-from portal.demo.resources import RESOURCES, Resource
-
-KUBERNETES_MINOR = "36"
-KUBERNETES_VERSION = f"v1.{KUBERNETES_MINOR}.2"
+from portal.demo.catalog import Catalog
+from portal.demo.resources import Resource
 
 
-def version() -> dict[str, str]:
+def version(catalog: Catalog) -> dict[str, str]:
     """``/version``. ``gitVersion`` says that this is not a release of Kubernetes."""
     return {
         "major": "1",
-        "minor": KUBERNETES_MINOR,
-        "gitVersion": f"{KUBERNETES_VERSION}+embedded",
+        "minor": catalog.minor,
+        "gitVersion": f"{catalog.release}+embedded",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",
@@ -29,21 +27,21 @@ def core_versions() -> dict[str, Any]:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def _groups() -> dict[str, list[str]]:
+def _groups(catalog: Catalog) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    for resource in RESOURCES:
+    for resource in catalog.resources:
         if resource.group and resource.version not in groups.setdefault(resource.group, []):
             groups[resource.group].append(resource.version)
     groups["authorization.k8s.io"] = ["v1"]
     return groups
 
 
-def group(name: str) -> dict[str, Any] | None:
+def group(catalog: Catalog, name: str) -> dict[str, Any] | None:
     """``/apis/GROUP``, or None when there is no such group."""
-    return next((item for item in groups()["groups"] if item["name"] == name), None)
+    return next((item for item in groups(catalog)["groups"] if item["name"] == name), None)
 
 
-def groups() -> dict[str, Any]:
+def groups(catalog: Catalog) -> dict[str, Any]:
     """``/apis``."""
     return {
         "kind": "APIGroupList",
@@ -54,14 +52,14 @@ def groups() -> dict[str, Any]:
                 "versions": [{"groupVersion": f"{name}/{item}", "version": item} for item in versions],
                 "preferredVersion": {"groupVersion": f"{name}/{versions[0]}", "version": versions[0]},
             }
-            for name, versions in _groups().items()
+            for name, versions in _groups(catalog).items()
         ],
     }
 
 
-def resources(group_name: str, version_name: str) -> dict[str, Any] | None:
+def resources(catalog: Catalog, group_name: str, version_name: str) -> dict[str, Any] | None:
     """``/api/v1`` or ``/apis/GROUP/VERSION``, or None when it is not served."""
-    served = [item for item in RESOURCES if (item.group, item.version) == (group_name, version_name)]
+    served = [item for item in catalog.resources if (item.group, item.version) == (group_name, version_name)]
     entries = list(_entries(served))
     if (group_name, version_name) == ("authorization.k8s.io", "v1"):
         entries = [

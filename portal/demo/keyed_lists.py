@@ -5,6 +5,7 @@ from typing import Any
 # By the name of the field that holds the list. Everything else is replaced as a whole.
 KEYS: dict[str, tuple[str, ...]] = {
     "addresses": ("type",),
+    "allocatedResourcesStatus": ("name",),
     "conditions": ("type",),
     "containers": ("name",),
     "env": ("name",),

@@ -50,7 +50,7 @@ def read_page(store: Store, resource: Resource, selector: Selector, query: Query
     limit = query.number("limit")
     token = query.text("continue")
     asked, match = query.revision(), query.text("resourceVersionMatch")
-    plural = resource.view_of or resource.plural
+    plural = resource.key
     _check_match(asked, match, token)
     if token:
         if asked:

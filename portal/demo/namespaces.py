@@ -67,12 +67,10 @@ def empty(store: Store, name: str) -> bool:
     for resource in STORED.values():
         if not resource.namespaced:
             continue
-        for obj in store.list(resource.plural, namespace=name):
+        for obj in store.list(resource.key, namespace=name):
             if not obj["metadata"].get("deletionTimestamp"):
-                store.delete(
-                    resource.plural, obj["metadata"]["name"], namespace=name, propagation="Background"
-                )
-        left = left or bool(store.list(resource.plural, namespace=name))
+                store.delete(resource.key, obj["metadata"]["name"], namespace=name, propagation="Background")
+        left = left or bool(store.list(resource.key, namespace=name))
     if left:
         return False
     namespace["spec"]["finalizers"] = []

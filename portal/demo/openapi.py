@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from portal.demo.resources import RESOURCES, Resource
+from portal.demo.catalog import Catalog
+from portal.demo.resources import Resource
 
 _PREFIX = "/openapi/v3/"
 
 
-def document(path: str) -> dict[str, Any] | None:
+def document(path: str, catalog: Catalog) -> dict[str, Any] | None:
     """``/openapi/v3`` or one of the documents it lists; None for another path."""
-    groups = {_root(resource): resource for resource in RESOURCES}
+    groups = {_root(resource): resource for resource in catalog.resources}
     if path == _PREFIX.rstrip("/"):
         return {"paths": {root: {"serverRelativeURL": f"{_PREFIX}{root}?hash=1"} for root in groups}}
     found = groups.get(path.removeprefix(_PREFIX)) if path.startswith(_PREFIX) else None
     if found is None:
         return None
-    served = [item for item in RESOURCES if _root(item) == _root(found)]
+    served = [item for item in catalog.resources if _root(item) == _root(found)]
     return {
         "openapi": "3.0.0",
         "info": {"title": "embedded cluster", "version": "v1"},

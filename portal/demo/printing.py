@@ -20,7 +20,7 @@ def wanted(accept: str) -> bool:
 
 def as_table(resource: Resource, records: Iterable[Record], metadata: Object, *, now: datetime) -> bytes:
     """A ``meta.k8s.io/v1`` Table with a row for each record."""
-    cells = _COLUMNS.get(resource.view_of or resource.plural, ())
+    cells = _COLUMNS.get(resource.key, ())
     titles = [("Name", "name"), *((title, "") for title, _ in cells), ("Age", "")]
     rows = []
     for record in records:
@@ -66,6 +66,16 @@ def _at(*path: str) -> Callable[[Object], Any]:
     return cell
 
 
+def _condition(kind: str) -> Callable[[Object], Any]:
+    """A cell that shows the status of a condition."""
+
+    def cell(obj: Object) -> Any:
+        conditions = obj.get("status", {}).get("conditions", ())
+        return next((item.get("status", "") for item in conditions if item.get("type") == kind), "")
+
+    return cell
+
+
 def _pod_ready(pod: Object) -> str:
     statuses = pod.get("status", {}).get("containerStatuses", ())
     ready = sum(bool(status.get("ready")) for status in statuses)
@@ -100,6 +110,10 @@ def _claim_state(claim: Object) -> str:
 
 
 _COLUMNS: dict[str, tuple[_Cell, ...]] = {
+    "clusterqueues.kueue.x-k8s.io": (
+        ("Cohort", _at("spec", "cohortName")),
+        ("Pending Workloads", _at("status", "pendingWorkloads")),
+    ),
     "events": (
         ("Type", _at("type")),
         ("Reason", _at("reason")),
@@ -107,6 +121,11 @@ _COLUMNS: dict[str, tuple[_Cell, ...]] = {
         ("Message", _at("message")),
     ),
     "jobs": (("Active", _at("status", "active")), ("Succeeded", _at("status", "succeeded"))),
+    "localqueues.kueue.x-k8s.io": (
+        ("ClusterQueue", _at("spec", "clusterQueue")),
+        ("Pending Workloads", _at("status", "pendingWorkloads")),
+        ("Admitted Workloads", _at("status", "admittedWorkloads")),
+    ),
     "namespaces": (("Status", _at("status", "phase")),),
     "nodes": (("Status", _node_status), ("Version", _at("status", "nodeInfo", "kubeletVersion"))),
     "pods": (("Ready", _pod_ready), ("Status", _pod_status), ("Node", _at("spec", "nodeName"))),
@@ -115,5 +134,12 @@ _COLUMNS: dict[str, tuple[_Cell, ...]] = {
         ("Node", _at("spec", "nodeName")),
         ("Driver", _at("spec", "driver")),
         ("Pool", _at("spec", "pool", "name")),
+    ),
+    "runtimeclasses": (("Handler", _at("handler")),),
+    "workloads.kueue.x-k8s.io": (
+        ("Queue", _at("spec", "queueName")),
+        ("Reserved in", _at("status", "admission", "clusterQueue")),
+        ("Admitted", _condition("Admitted")),
+        ("Finished", _condition("Finished")),
     ),
 }

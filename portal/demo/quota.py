@@ -93,7 +93,7 @@ def _used(store: "Store", namespace: str, keys: usage.Usage) -> usage.Usage:
         usage.of_object(resource, obj, extended)
         for resource in STORED.values()
         if resource.namespaced and _matters(resource, keys)
-        for obj in store.list(resource.plural, namespace=namespace)
+        for obj in store.list(resource.key, namespace=namespace)
     )
     return {key: counted.get(key, _NOTHING) for key in keys}
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from portal.demo import errors
-from portal.demo.resources import BY_PATH, Resource
+from portal.demo.catalog import Catalog
+from portal.demo.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Target:
     subresource: str = ""
 
 
-def target(path: str) -> Target | None:
+def target(path: str, catalog: Catalog) -> Target | None:
     """The resource, namespace, name and subresource of ``path``; None when it names none of ours."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
@@ -29,7 +30,7 @@ def target(path: str) -> Target | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
-    resource = BY_PATH.get((group, version, rest[0]))
+    resource = catalog.by_path.get((group, version, rest[0]))
     if resource is None or len(rest) > 3 or (namespace and not resource.namespaced):
         return None
     if resource.namespaced and not namespace and len(rest) > 1:

@@ -1,7 +1,10 @@
-"""The table of what the embedded cluster serves: group, version, names, scope and selectable fields."""
+"""The table of what the embedded cluster stores: group, version, names, scope and selectable fields.
+
+In which versions it is served is another matter: :mod:`portal.demo.catalog`.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 READ_VERBS = ("get", "list", "watch")
@@ -13,8 +16,9 @@ class Resource:
 
     ``fields`` maps the field selectors that the API server supports (besides ``metadata.name`` and
     ``metadata.namespace``) to paths inside the object. ``generation`` says whether ``metadata.generation``
-    counts changes of the spec. ``view_of`` names the resource whose objects this one shows in another form.
-    ``returns_deleted``: a delete answers with the object instead of a Status.
+    counts changes of the spec. ``returns_deleted``: a delete answers with the object instead of a Status.
+    ``stored_as`` is the key of the resource whose objects this one shows in another version or form (see
+    :mod:`portal.demo.conversion`). ``custom``: it comes with an installed CustomResourceDefinition.
     """
 
     group: str
@@ -27,8 +31,9 @@ class Resource:
     short_names: tuple[str, ...] = ()
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     verbs: tuple[str, ...] = ALL_VERBS
-    view_of: str = ""
     returns_deleted: bool = False
+    stored_as: str = ""
+    custom: bool = False
 
     @property
     def api_version(self) -> str:
@@ -37,6 +42,15 @@ class Resource:
     @property
     def singular(self) -> str:
         return self.kind.lower()
+
+    @property
+    def key(self) -> str:
+        """By what the store knows its objects; the plural alone is taken twice (``workloads``)."""
+        return self.stored_as or (f"{self.plural}.{self.group}" if self.custom else self.plural)
+
+    def in_version(self, version: str) -> "Resource":
+        """The same objects, served in another version of the group."""
+        return replace(self, version=version, stored_as=self.key)
 
 
 _DRA = "resource.k8s.io"
@@ -100,7 +114,7 @@ EVENTS_VIEW = Resource(
         "type": ("type",),
         "reportingController": ("reportingComponent",),
     },
-    view_of="events",
+    stored_as="events",
 )  # fmt: skip
 RESOURCE_SLICES = Resource(
     _DRA, "v1", "resourceslices", "ResourceSlice", namespaced=False, returns_deleted=True, generation=True,
@@ -125,15 +139,33 @@ DEVICE_TAINT_RULES = Resource(
     status=True,
     generation=True,
 )
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", namespaced=True, status=True)
+WORKLOADS = Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", namespaced=True)
 
-RESOURCES: tuple[Resource, ...] = (
-    NODES, NAMESPACES, PODS, EVENTS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, JOBS, LEASES, EVENTS_VIEW,
-    RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_TAINT_RULES,
+_KUEUE = "kueue.x-k8s.io"
+CLUSTER_QUEUES = Resource(
+    _KUEUE, "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False, status=True, generation=True,
+    short_names=("cq",), custom=True,
 )  # fmt: skip
-STORED: Mapping[str, Resource] = {item.plural: item for item in RESOURCES if not item.view_of}
-BY_KIND: Mapping[tuple[str, str], Resource] = {
-    (item.api_version, item.kind): item for item in RESOURCES if not item.view_of
-}
-BY_PATH: Mapping[tuple[str, str, str], Resource] = {
-    (item.group, item.version, item.plural): item for item in RESOURCES
-}
+LOCAL_QUEUES = Resource(
+    _KUEUE, "v1beta2", "localqueues", "LocalQueue", namespaced=True, status=True, generation=True,
+    short_names=("queue", "queues", "lq"), custom=True,
+)  # fmt: skip
+RESOURCE_FLAVORS = Resource(
+    _KUEUE, "v1beta2", "resourceflavors", "ResourceFlavor", namespaced=False, generation=True,
+    short_names=("flavor", "flavors", "rf"), custom=True,
+)  # fmt: skip
+QUEUED_WORKLOADS = Resource(
+    _KUEUE, "v1beta2", "workloads", "Workload", namespaced=True, status=True, generation=True,
+    short_names=("wl",), custom=True,
+)  # fmt: skip
+
+_ALL: tuple[Resource, ...] = (
+    NODES, NAMESPACES, PODS, EVENTS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, JOBS, LEASES,
+    RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_TAINT_RULES,
+    RUNTIME_CLASSES, POD_GROUPS, WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, QUEUED_WORKLOADS,
+)  # fmt: skip
+STORED: Mapping[str, Resource] = {item.key: item for item in _ALL}
+BY_KIND: Mapping[tuple[str, str], Resource] = {(item.api_version, item.kind): item for item in _ALL}
+BY_GROUP_KIND: Mapping[tuple[str, str], Resource] = {(item.group, item.kind): item for item in _ALL}

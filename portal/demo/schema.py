@@ -6,25 +6,30 @@ retyped here. Fields behind feature gates that are off are dropped without a wor
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from portal.demo import errors
 from portal.demo.resources import Resource
+from portal.demo.shapes import SHAPES
 from portal.dra import features as gates
 from portal.dra.features import Features
 from portal.dra.quantity import InvalidQuantity, Quantity
 
+_QUANTITY_PATTERN = (
+    "'^(\\\\+|-)?(([0-9]+(\\\\.[0-9]*)?)|(\\\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\\\+|-)?[0-9]+))?$'"
+)
 _TIME = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$")
 # The client prefixes a group where names would be the same: ResourceV1ResourceClaim.
 _MODEL_NAME = re.compile(r"(?:[A-Z][a-z]+)?(?P<version>V\d(?:[a-z]+\d+)?)(?P<name>[A-Z]\w*)")
 _MODELS = {
-    "events": "CoreV1Event",
-    "resourceclaims": "ResourceV1ResourceClaim",
-    "devicetaintrules": "V1beta2DeviceTaintRule",
+    ("v1", "Event"): "CoreV1Event",
+    ("resource.k8s.io/v1", "ResourceClaim"): "ResourceV1ResourceClaim",
 }
+# Fields of an older version are gated, and quantities, where those of v1 are.
+_OLDER_VERSION = re.compile(r"^V\d+(?:alpha|beta)\d+")
 # Strings of the client's models that are quantities: the server reads and writes them in canonical form.
 _QUANTITIES = {
     ("V1ResourceRequirements", "limits"), ("V1ResourceRequirements", "requests"),
@@ -78,6 +83,8 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,), "int": (int,), "bool": (bool,), "float": (int, float),
 }  # fmt: skip
 _OBJECT = "object"
+_VERBATIM_QUANTITY = "quantity"
+_JSON_TYPES = {"list": "array", "map": "object", "str": "string", "int": "integer", "bool": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,8 @@ def clean(
     """
     report = report or FieldReport()
     reader = _Reader(resource, report)
+    metadata = obj.get("metadata")
+    reader.name = str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
     cleaned: dict[str, Any] = reader.read(obj, type_of(resource, features), "")
     if report.strict and report.unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in report.unknown)
@@ -121,25 +130,35 @@ def clean(
 @functools.lru_cache(maxsize=64)
 def type_of(resource: Resource, features: Features) -> Type:
     """The type of a resource's objects with these gates."""
-    return _struct(_MODELS.get(resource.plural, f"V1{resource.kind}"), features)
+    name = f"{resource.version.capitalize()}{resource.kind}"
+    if resource.custom:
+        name = f"Kueue{name}"
+    return _struct(_MODELS.get((resource.api_version, resource.kind), name), features)
 
 
 @functools.lru_cache(maxsize=1024)
 def _struct(model_name: str, features: Features) -> Type:
+    plain_name = _OLDER_VERSION.sub("V1", model_name)
+    fields = {}
+    for name, declared in _fields_of(model_name):
+        gate = _GATED.get((plain_name, name))
+        if (plain_name, name) in _NOT_SERVED or (gate and not features.enabled(gate)):
+            fields[name] = Type("dropped")
+            continue
+        is_quantity = (plain_name, name) in _QUANTITIES
+        fields[name] = _declared(declared, features, quantity=is_quantity)
+    return Type(model_name, fields=fields)
+
+
+def _fields_of(model_name: str) -> Iterable[tuple[str, str]]:
+    """The names of a model's fields in the API, with their types in the client's notation."""
+    if model_name in SHAPES:
+        return SHAPES[model_name].items()
     # Imported late: half a second that a process without an API server need not spend.
     from kubernetes.client import models
 
     model = getattr(models, model_name)
-    fields = {}
-    for attribute, declared in model.openapi_types.items():
-        name = model.attribute_map[attribute]
-        gate = _GATED.get((model_name, name))
-        if (model_name, name) in _NOT_SERVED or (gate and not features.enabled(gate)):
-            fields[name] = Type("dropped")
-            continue
-        is_quantity = (model_name, name) in _QUANTITIES
-        fields[name] = _declared(declared, features, quantity=is_quantity)
-    return Type(model_name, fields=fields)
+    return [(model.attribute_map[attribute], declared) for attribute, declared in model.openapi_types.items()]
 
 
 def _declared(text: str, features: Features, *, quantity: bool) -> Type:
@@ -147,7 +166,7 @@ def _declared(text: str, features: Features, *, quantity: bool) -> Type:
         return Type("list", item=_declared(text[5:-1], features, quantity=quantity))
     if text.startswith("Dict[str, "):
         return Type("map", item=_declared(text[10:-1], features, quantity=quantity))
-    if text in _GO_TYPES or text == _OBJECT:
+    if text in _GO_TYPES or text in (_OBJECT, _VERBATIM_QUANTITY):
         return Type(text, quantity=quantity)
     return _struct(text, features)
 
@@ -180,6 +199,8 @@ class _Reader:
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         )
         self._unknown = report.unknown
+        self._resource = resource
+        self.name = ""
 
     def read(self, value: Any, kind: Type, path: str) -> Any:
         if kind.fields is not None:
@@ -219,6 +240,9 @@ class _Reader:
         name = kind.name
         if name == _OBJECT:
             return value  # what only its reader understands
+        if name == _VERBATIM_QUANTITY:
+            self._quantity(value, path)
+            return value
         if name == "datetime":
             if not isinstance(value, str) or not _is_time(value):
                 layout = "2006-01-02T15:04:05Z07:00"
@@ -239,10 +263,18 @@ class _Reader:
         try:
             return str(Quantity.parse(str(value).strip()))
         except InvalidQuantity:
+            if self._resource.custom:
+                why = f'Invalid value: "{value}": {path} in body should match {_QUANTITY_PATTERN}'
+                raise self._invalid(path, "FieldValueInvalid", why) from None
             raise errors.bad_request(
                 f"{self.subject}: quantities must match the regular expression "
                 "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             ) from None
+
+    def _invalid(self, path: str, reason: str, why: str) -> errors.ApiError:
+        """Objects of installed definitions are decoded whatever they hold; their schema judges them later."""
+        cause = errors.Cause(path, reason, why)
+        return errors.invalid(self._resource.group, self._resource.kind, self.name, [cause])
 
     def _wrong(self, value: Any, kind: Type, path: str) -> errors.ApiError:
         found = (
@@ -253,6 +285,10 @@ class _Reader:
             else "number" if isinstance(value, int | float)
             else "null"
         )  # fmt: skip
+        if self._resource.custom:
+            expected = _JSON_TYPES.get(kind.name, "object")
+            why = f'Invalid value: "{found}": {path} in body must be of type {expected}: "{found}"'
+            return self._invalid(path, "FieldValueTypeInvalid", why)
         where = re.sub(r"\[\d+\]", "", path) or "."
         wanted = _go_type(kind)
         return errors.bad_request(

@@ -158,10 +158,10 @@ def _parse_fields(resource: Resource, text: str) -> tuple[tuple[str, str, bool],
 
 def _stored_name(resource: Resource, name: str) -> str:
     """The name of a view's field in the resource that it shows."""
-    if not resource.view_of or name not in resource.fields:
+    if not resource.stored_as or name not in resource.fields:
         return name
     path = resource.fields[name]
-    return next(stored for stored, other in STORED[resource.view_of].fields.items() if other == path)
+    return next(stored for stored, other in STORED[resource.stored_as].fields.items() if other == path)
 
 
 def _field_term(term: str) -> tuple[str, str, str]:

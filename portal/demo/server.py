@@ -9,11 +9,26 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from portal.demo import answers, auth, bodies, discovery, errors, lists, openapi, printing, selectors
+from portal.demo import (
+    answers,
+    auth,
+    bodies,
+    conversion,
+    discovery,
+    errors,
+    lists,
+    openapi,
+    patches,
+    printing,
+    selectors,
+)
 from portal.demo.auth import Accounts, User
+from portal.demo.catalog import Catalog
+from portal.demo.catalog import catalog as default_catalog
 from portal.demo.faults import Faults
 from portal.demo.records import Record
 from portal.demo.requests import Query, Target, target
+from portal.demo.schema import FieldReport
 from portal.demo.store import Store
 from portal.demo.views import single
 from portal.demo.watching import Watch
@@ -27,8 +42,17 @@ FAULTS_PATH = "/claimdesk/faults"
 class ApiServer:
     """Answers requests about one store."""
 
-    def __init__(self, store: Store, accounts: Accounts, *, bookmark_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        accounts: Accounts,
+        *,
+        bookmark_seconds: float = 60.0,
+        catalog: Catalog | None = None,
+    ) -> None:
+        """``catalog`` says which resources are served in which versions (default: those of 1.36)."""
         self.store = store
+        self.catalog = catalog or default_catalog()
         self.accounts = accounts
         self.faults = Faults()
         self._bookmark_seconds = bookmark_seconds
@@ -71,7 +95,7 @@ class ApiServer:
     async def _route(self, request: web.Request, user: User) -> web.StreamResponse:
         path = request.path
         verb = request.method.lower()
-        where = target(path)
+        where = target(path, self.catalog)
         if where is None:
             auth.demand_path(user, verb, path)
             return await self._elsewhere(request, user)
@@ -92,9 +116,7 @@ class ApiServer:
             return await self._list(request, where, query)
         if verb == "get":
             resource = where.resource
-            record = self.store.record(
-                resource.view_of or resource.plural, where.name, namespace=where.namespace
-            )
+            record = self.store.record(resource.key, where.name, namespace=where.namespace)
             if printing.wanted(request.headers.get("Accept", "")):
                 return self._table(where, [record], {"resourceVersion": str(record.revision)})
             return answers.as_json(single(resource, record))
@@ -115,7 +137,7 @@ class ApiServer:
             return answers.as_json(
                 json.dumps(auth.review(await bodies.read_object(request), user)).encode(), status=201
             )
-        document = _document(path)
+        document = _document(path, self.catalog)
         if document is None:
             raise errors.no_such_path()
         if request.method not in ("GET", "HEAD"):
@@ -176,14 +198,14 @@ class ApiServer:
             return answers.as_json(msgspec.json.encode(success), status=201)
         report = bodies.report(query)
         created = self.store.create(
-            where.resource.plural,
-            body,
+            where.resource.key,
+            self._incoming(where, body, report),
             namespace=where.namespace,
             manager=manager,
             dry_run=query.dry_run(),
             report=report,
         )
-        return answers.written(created, report, status=201)
+        return answers.written(conversion.served(where.resource, created), report, status=201)
 
     async def _update(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         body = await bodies.read_object(request)
@@ -196,31 +218,38 @@ class ApiServer:
             )
         report = bodies.report(query)
         updated = self.store.update(
-            where.resource.plural,
-            body,
+            where.resource.key,
+            self._incoming(where, body, report),
             namespace=where.namespace,
             subresource=where.subresource,
             manager=bodies.manager(request, query),
             dry_run=query.dry_run(),
             report=report,
         )
-        return answers.written(updated, report)
+        return answers.written(conversion.served(where.resource, updated), report)
 
     async def _patch(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         kind = bodies.PATCH_KINDS.get(request.content_type)
-        if kind is None:
-            raise errors.unsupported_media_type(tuple(bodies.PATCH_KINDS))
+        if kind is None or (kind == "strategic" and where.resource.custom):
+            accepted = [name for name, known in bodies.PATCH_KINDS.items() if known != "strategic"]
+            raise errors.unsupported_media_type(accepted if kind else tuple(bodies.PATCH_KINDS))
         if kind == "apply" and not query.text("fieldManager"):
             cause = errors.Cause(
                 "fieldManager", "FieldValueRequired", "Required value: is required for apply patch"
             )
             raise errors.invalid("meta.k8s.io", "PatchOptions", "", [cause])
         report = bodies.report(query)
-        existed = self.store.exists(where.resource.plural, where.name, namespace=where.namespace)
+        body = await bodies.read_body(request)
+        existed = self.store.exists(where.resource.key, where.name, namespace=where.namespace)
+        if where.resource.stored_as and kind == "apply" and isinstance(body, dict):
+            body = self._incoming(where, body, report)
+        elif where.resource.stored_as and kind != "apply":
+            # A patch speaks of the fields of the version that it is sent to.
+            kind, body = "json", self._whole(where, body, kind, report)
         patched = self.store.patch(
-            where.resource.plural,
+            where.resource.key,
             where.name,
-            await bodies.read_body(request),
+            body,
             namespace=where.namespace,
             kind=kind,
             subresource=where.subresource,
@@ -229,23 +258,35 @@ class ApiServer:
             dry_run=query.dry_run(),
             report=report,
         )
-        return answers.written(patched, report, status=200 if existed else 201)
+        shown = conversion.served(where.resource, patched)
+        return answers.written(shown, report, status=200 if existed else 201)
+
+    def _incoming(self, where: Target, body: dict[str, Any], report: FieldReport) -> dict[str, Any]:
+        return conversion.incoming(where.resource, body, self.store.features, report)
+
+    def _whole(
+        self, where: Target, body: Any, kind: patches.PatchKind, report: FieldReport
+    ) -> list[dict[str, Any]]:
+        """A patch of another version, as a JSON patch that sets the whole stored object."""
+        stored = self.store.get(where.resource.key, where.name, namespace=where.namespace)
+        changed = patches.changed(conversion.served(where.resource, stored), body, kind=kind)
+        return [{"op": "replace", "path": "", "value": self._incoming(where, changed, report)}]
 
     async def _delete(self, request: web.Request, where: Target, query: Query) -> web.StreamResponse:
         options = await bodies.delete_options(request, query)
-        deletion = self.store.delete(where.resource.plural, where.name, namespace=where.namespace, **options)
+        deletion = self.store.delete(where.resource.key, where.name, namespace=where.namespace, **options)
         if deletion.gone and not where.resource.returns_deleted:
             return answers.as_json(
                 msgspec.json.encode(answers.deleted(where, deletion.object["metadata"]["uid"]))
             )
-        return answers.as_json(msgspec.json.encode(deletion.object))
+        return answers.as_json(msgspec.json.encode(conversion.served(where.resource, deletion.object)))
 
     async def _delete_collection(
         self, request: web.Request, where: Target, query: Query
     ) -> web.StreamResponse:
         options = await bodies.delete_options(request, query)
         page = lists.read_page(self.store, where.resource, _selector(where, query), query)
-        plural = where.resource.plural
+        plural = where.resource.key
         for record in page.records:
             await asyncio.sleep(0)  # let others in between; one of them may have been faster
             if self.store.exists(plural, record.name, namespace=record.namespace):
@@ -294,22 +335,22 @@ def _check_served(where: Target, verb: str) -> None:
         raise errors.method_not_allowed()
 
 
-def _document(path: str) -> dict[str, Any] | None:
+def _document(path: str, catalog: Catalog) -> dict[str, Any] | None:
     """A discovery document, or None when there is none at this path."""
     document: dict[str, Any] | None = None
     match path.strip("/").split("/"):
         case ["version"]:
-            document = discovery.version()
+            document = discovery.version(catalog)
         case ["api"]:
             document = discovery.core_versions()
         case ["apis"]:
-            document = discovery.groups()
+            document = discovery.groups(catalog)
         case ["api", version]:
-            document = discovery.resources("", version)
+            document = discovery.resources(catalog, "", version)
         case ["apis", group]:
-            document = discovery.group(group)
+            document = discovery.group(catalog, group)
         case ["apis", group, version]:
-            document = discovery.resources(group, version)
+            document = discovery.resources(catalog, group, version)
         case ["openapi", "v3", *_]:
-            document = openapi.document(path)
+            document = openapi.document(path, catalog)
     return document

@@ -3,7 +3,8 @@
 Controllers in the same process call the methods of :class:`Store` with plain dicts and get plain dicts back
 (with ``apiVersion`` and ``kind``), always copies. Every method runs to its end without awaiting, so a
 read followed by a write in one step of the event loop is atomic; across ``await`` use ``resourceVersion`` and
-expect :class:`ApiError` 409. Resources are named by their plural: ``"pods"``, ``"resourceclaims"``.
+expect :class:`ApiError` 409. Resources are named by their plural: ``"pods"``, ``"resourceclaims"``; those of
+installed definitions with their group: ``"clusterqueues.kueue.x-k8s.io"``.
 
 As on a real API server, the store does defaulting, validation, quota, managed fields, finalizers and graceful
 deletion. It does *not* collect garbage: dependents of a deleted owner are the garbage collector's work
@@ -11,12 +12,13 @@ deletion. It does *not* collect garbage: dependents of a deleted owner are the g
 """
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from portal.demo import defaults, errors, patches, writing
+from portal.demo.catalog import DEFAULT_VERSION
 from portal.demo.history import Change, ChangeType
 from portal.demo.journal import Journal, NoJournal
 from portal.demo.records import Key, Object, Record, as_object, copy_of, new_record, read_record
@@ -29,7 +31,6 @@ from portal.dra.features import Features
 
 __all__ = ["DEFAULT_MANAGER", "Deletion", "Object", "Store", "WatchEvent", "timestamp"]
 
-SERVED_VERSION = "1.36"
 HISTORY_LIMIT = 30_000  # five minutes, as etcd keeps, of a hundred changes a second
 DEFAULT_MANAGER = "claimdesk-embedded-cluster"
 # ``Store.list`` hides the builtin inside the class, hence the names.
@@ -55,16 +56,19 @@ class Store:
         journal: Journal | None = None,
         history_limit: int = HISTORY_LIMIT,
         features: Features | None = None,
+        installed: Collection[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Read what ``journal`` kept.
 
         ``history_limit`` bounds the changes kept per resource for watches; ``features`` are the gates that
-        are on (default: those of the version served).
+        are on (default: those of the version served); ``installed`` are the optional parts of
+        :mod:`portal.demo.catalog` that write along.
         """
         self.journal: Journal = journal or NoJournal()
         self.now = clock
-        self.features = features or Features.for_version(SERVED_VERSION)
+        self.features = features or Features.for_version(DEFAULT_VERSION)
+        self.installed = frozenset(installed)
         self.revision = int(self.journal.setting("revision", "1"))
         self.tables: dict[str, Table] = {
             plural: Table(resource, history_limit=history_limit, oldest_revision=self.revision)
@@ -95,7 +99,7 @@ class Store:
         """The stored form of an object, or ApiError 404."""
         record = self.tables[plural].records.get((namespace, name))
         if record is None:
-            raise errors.not_found(STORED[plural].group, plural, name)
+            raise errors.not_found(STORED[plural].group, STORED[plural].plural, name)
         return record
 
     def list(self, plural: str, *, namespace: str = "", labels: str = "", fields: str = "") -> Objects:
@@ -289,9 +293,9 @@ class Store:
             defaults.set_defaults(resource, new, now=moment, creating=False)
             revision += 1
             record = new_record(resource, new, revision)
-            if record.key in self.tables[resource.plural].records:
+            if record.key in self.tables[resource.key].records:
                 raise errors.already_exists(resource.group, resource.plural, record.name)
-            changes.setdefault(resource.plural, []).append(Change("ADDED", revision, record, None))
+            changes.setdefault(resource.key, []).append(Change("ADDED", revision, record, None))
         self._commit(changes, revision)
         return sum(len(items) for items in changes.values())
 
@@ -310,7 +314,7 @@ class Store:
         revision = self.revision + 1
         record = new_record(resource, new, revision)
         kind: ChangeType = "ADDED" if previous is None else "MODIFIED"
-        self._commit({resource.plural: [Change(kind, revision, record, previous)]}, revision)
+        self._commit({resource.key: [Change(kind, revision, record, previous)]}, revision)
         return as_object(resource, record)
 
     def remove(self, resource: Resource, record: Record, last: Object, *, dry_run: bool) -> Object:
@@ -319,7 +323,7 @@ class Store:
             return last
         revision = self.revision + 1
         gone = new_record(resource, last, revision)
-        self._commit({resource.plural: [Change("DELETED", revision, gone, record)]}, revision)
+        self._commit({resource.key: [Change("DELETED", revision, gone, record)]}, revision)
         return as_object(resource, gone)
 
     def _commit(self, changes: Changes, revision: int) -> None:

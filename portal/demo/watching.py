@@ -42,7 +42,7 @@ class Watch:
         self._store = store
         self._resource = resource
         self._selector = selector
-        self._table = store.tables[resource.view_of or resource.plural]
+        self._table = store.tables[resource.key]
         self._bookmarks = query.flag("allowWatchBookmarks")
         self._bookmark_seconds = bookmark_seconds
         self._initial = query.flag("sendInitialEvents")

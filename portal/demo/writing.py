@@ -52,13 +52,14 @@ def create(
     metadata = new["metadata"]
     admission.check_namespace(store, resource, metadata)
     defaults.set_defaults(resource, new, now=timestamp(store.now()), creating=True)
+    admission.admit(store, resource, new)
     causes = rules.check_create(resource, new, features=store.features)
     if not causes:
         causes = admission.check_admin_access(store, resource, new)
     if causes:
         raise errors.invalid(resource.group, resource.kind, metadata.get("name", ""), causes)
     admission.check_quota(store, resource, new)
-    if (metadata.get("namespace", ""), metadata["name"]) in store.tables[resource.plural].records:
+    if (metadata.get("namespace", ""), metadata["name"]) in store.tables[resource.key].records:
         raise errors.already_exists(resource.group, resource.plural, metadata["name"])
     _note_manager(store, resource, None, new, write)
     return store.put(resource, new, None, dry_run=write.dry_run)
@@ -77,7 +78,7 @@ def replace(
         namespace = namespace or metadata.get("namespace") or ""
         if metadata.setdefault("namespace", namespace) != namespace:
             raise errors.bad_request(_OTHER_NAMESPACE)
-    record = store.record(resource.plural, metadata["name"], namespace=namespace)
+    record = store.record(resource.key, metadata["name"], namespace=namespace)
     old = as_object(resource, record)
     _check_is_current(resource, old, metadata)
     defaults.keep_what_an_update_may_not_touch(resource, new, old, subresource=write.subresource)
@@ -113,7 +114,7 @@ def apply(
         raise errors.bad_request("metadata.managedFields must be nil")
     applied = Applied(intent=intent, manager=write.manager, force=force)
     write = with_changes(write, applied=applied)
-    old = store.find(resource.plural, name, namespace=namespace)
+    old = store.find(resource.key, name, namespace=namespace)
     if old is None:
         if write.subresource:
             raise errors.not_found(resource.group, resource.plural, name)

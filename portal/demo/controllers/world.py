@@ -7,7 +7,7 @@ from typing import Any
 
 from portal.demo.errors import ApiError
 from portal.demo.records import Key
-from portal.demo.resources import BY_KIND, STORED
+from portal.demo.resources import BY_GROUP_KIND, BY_KIND, STORED
 from portal.demo.store import Object, Store, timestamp
 from portal.dra.model import (
     DeviceClass,
@@ -168,8 +168,9 @@ def set_condition(conditions: Iterable[Object], new: Object, *, now: str) -> lis
 
 def plural_of(reference: OwnerReference) -> str | None:
     """The resource that an owner reference points to; None for kinds that this cluster does not have."""
-    resource = BY_KIND.get((reference.api_version, reference.kind))
-    return None if resource is None else resource.plural
+    group = reference.api_version.rpartition("/")[0]  # whatever the version: the objects are the same
+    resource = BY_GROUP_KIND.get((group, reference.kind))
+    return None if resource is None else resource.key
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Fleets for the embedded cluster: the sample of a first run (large ones: :mod:`portal.demo.load`)."""
 
 from .build import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION, Object
-from .planting import UnknownFleet, check_wish, plant
+from .planting import UnknownFleet, check_wish, plant, preferred_version
 from .sample import sample_objects
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "UnknownFleet",
     "check_wish",
     "plant",
+    "preferred_version",
     "sample_objects",
 ]

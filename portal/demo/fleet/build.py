@@ -6,6 +6,7 @@ of hardware (uuids, MAC addresses, serials) derive from names, so that the same 
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,9 +73,19 @@ def capacity(values: Mapping[str, str]) -> Object:
     return {name: {"value": value} for name, value in values.items()}
 
 
-def node_name(short: str) -> str:
-    """``h100-01`` as a machine of the institute."""
-    return f"{short}.{ORGANISATION}"
+def node_name(short: str, organisation: str = ORGANISATION) -> str:
+    """``h100-01`` as a machine of the institute (or of another organisation)."""
+    return f"{short}.{organisation}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """What a node's software says about itself."""
+
+    kubelet: str = "v1.36.2"
+    runtime: str = "containerd://2.1.4"
+    kernel: str = "6.8.0-85-generic"
+    image: str = "Ubuntu 24.04.3 LTS"
 
 
 def node(
@@ -87,10 +98,12 @@ def node(
     extended: Mapping[str, str] | None = None,
     ready: bool = True,
     cordoned: bool = False,
+    organisation: str = ORGANISATION,
+    platform: Platform = Platform(),
     now: datetime = SAMPLE_BIRTH,
 ) -> Object:
     """A Node; ``extended`` are the resources that its device plugins advertise."""
-    name = node_name(short)
+    name = node_name(short, organisation)
     resources = {
         "cpu": str(cpu),
         "memory": memory,
@@ -116,7 +129,7 @@ def node(
             "kubernetes.io/arch": "amd64",
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
-            "topology.kubernetes.io/region": "norrvik",
+            "topology.kubernetes.io/region": organisation.partition(".")[0],
             "topology.kubernetes.io/zone": zone,
             **(labels or {}),
         },
@@ -142,13 +155,13 @@ def node(
             "nodeInfo": {
                 "architecture": "amd64",
                 "bootID": str(identity("boot", name)),
-                "containerRuntimeVersion": "containerd://2.1.4",
-                "kernelVersion": "6.8.0-85-generic",
+                "containerRuntimeVersion": platform.runtime,
+                "kernelVersion": platform.kernel,
                 "kubeProxyVersion": "",
-                "kubeletVersion": "v1.36.2",
+                "kubeletVersion": platform.kubelet,
                 "machineID": identity("machine", name).hex,
                 "operatingSystem": "linux",
-                "osImage": "Ubuntu 24.04.3 LTS",
+                "osImage": platform.image,
                 "systemUUID": str(identity("system", name)),
             },
         },
@@ -289,6 +302,10 @@ def pod_spec(
     limits: Mapping[str, str] | None = None,
     node_selector: Mapping[str, str] | None = None,
     restart: str = "Always",
+    cpu: str = "2",
+    memory: str = "8Gi",
+    image: str = "registry.norrvik.example/science/runtime:2026.1",
+    **more: Any,
 ) -> Object:
     """A PodSpec whose one container uses the claims (``{name in the Pod: claim or template}``) and limits."""
     names = [
@@ -298,7 +315,7 @@ def pod_spec(
             for name, template in (templates or {}).items()
         ),
     ]
-    resources: Object = {"requests": {"cpu": "2", "memory": "8Gi", **(limits or {})}}
+    resources: Object = {"requests": {"cpu": cpu, "memory": memory, **(limits or {})}}
     if limits:
         resources["limits"] = dict(limits)
     if names:
@@ -307,12 +324,13 @@ def pod_spec(
         "containers": [
             {
                 "name": "main",
-                "image": "registry.norrvik.example/science/runtime:2026.1",
+                "image": image,
                 "resources": resources,
             },
         ],
         "restartPolicy": restart,
         "automountServiceAccountToken": False,
+        **more,
     }
     if names:
         spec["resourceClaims"] = names

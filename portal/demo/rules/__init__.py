@@ -5,19 +5,26 @@ from typing import Any
 
 from portal.demo.errors import Cause
 from portal.demo.resources import Resource
-from portal.demo.rules import core, devices, metadata, pods, slices
+from portal.demo.rules import core, devices, groups, metadata, pods, queues, slices
 from portal.demo.rules.report import Report
 from portal.dra.features import Features
 
 Object = dict[str, Any]
 
 _SPECS: dict[str, Callable[[Report, Object], None]] = {
+    "clusterqueues.kueue.x-k8s.io": queues.check_cluster_queue,
     "devicetaintrules": slices.check_taint_rule,
     "events": core.check_event,
     "jobs": pods.check_job,
     "leases": core.check_lease,
+    "localqueues.kueue.x-k8s.io": queues.check_local_queue,
+    "podgroups": groups.check_pod_group,
+    "resourceflavors.kueue.x-k8s.io": queues.check_flavor,
     "resourcequotas": core.check_quota,
     "resourceslices": slices.check_slice,
+    "runtimeclasses": groups.check_runtime_class,
+    "workloads": groups.check_workload,
+    "workloads.kueue.x-k8s.io": queues.check_workload,
 }
 _SPECS_WITH_FEATURES: dict[str, Callable[[Report, Object, Features], None]] = {
     "deviceclasses": devices.check_class,
@@ -26,10 +33,15 @@ _SPECS_WITH_FEATURES: dict[str, Callable[[Report, Object, Features], None]] = {
 }
 _CHANGES: dict[str, Callable[[Report, Object, Object], None]] = {
     "jobs": pods.check_job_update,
+    "localqueues.kueue.x-k8s.io": queues.check_local_queue_update,
+    "podgroups": groups.check_fixed_spec,
     "pods": pods.check_pod_update,
     "resourceclaims": devices.check_claim_update,
     "resourceclaimtemplates": devices.check_claim_update,
     "resourceslices": slices.check_slice_update,
+    "runtimeclasses": groups.check_runtime_class_update,
+    "workloads": groups.check_fixed_spec,
+    "workloads.kueue.x-k8s.io": queues.check_workload_update,
 }
 
 
@@ -53,7 +65,7 @@ def check_update(
     if subresource == "status" and resource.plural == "resourceclaims":
         devices.check_claim_status(report, obj, old)
     if not subresource:
-        if (change := _CHANGES.get(resource.plural)) is not None:
+        if (change := _CHANGES.get(resource.key)) is not None:
             change(report, obj, old)
         # What is stored already is not judged again: rules may have become stricter meanwhile.
         if obj.get("spec") != old.get("spec") and not report.causes:
@@ -62,7 +74,7 @@ def check_update(
 
 
 def _check_spec(report: Report, resource: Resource, obj: Object, features: Features) -> None:
-    if (check := _SPECS.get(resource.plural)) is not None:
+    if (check := _SPECS.get(resource.key)) is not None:
         check(report, obj)
-    if (check_with_features := _SPECS_WITH_FEATURES.get(resource.plural)) is not None:
+    if (check_with_features := _SPECS_WITH_FEATURES.get(resource.key)) is not None:
         check_with_features(report, obj, features)

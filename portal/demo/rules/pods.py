@@ -15,6 +15,8 @@ _UPDATE_TEXT = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_LABELLING = ("labels", "annotations")
+_DIRECTIVES = ("affinity", "nodeSelector", "schedulingGates", "tolerations")
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -92,10 +94,28 @@ def check_job(report: Report, obj: Object) -> None:
 
 
 def check_job_update(report: Report, obj: Object, old: Object) -> None:
-    """A Job's template and selector are settled once it exists."""
+    """A Job's template and selector are settled once it exists.
+
+    While it is suspended and has not started, whoever queues it may still say where its Pods go.
+    """
     new, before = obj["spec"], old["spec"]
-    for field in ("completions", "selector", "template", "completionMode"):
+    for field in ("completions", "selector", "completionMode"):
         report.immutable(f"spec.{field}", new.get(field), before.get(field))
+    template, template_before = new.get("template"), before.get("template")
+    if before.get("suspend") and not old.get("status", {}).get("startTime"):
+        template, template_before = _without_directives(template), _without_directives(template_before)
+    report.immutable("spec.template", template, template_before)
+
+
+def _without_directives(template: Object | None) -> Object:
+    """A Job's template without what decides where its Pods go, and their labels and annotations."""
+    template = template or {}
+    metadata, spec = template.get("metadata", {}), template.get("spec", {})
+    return {
+        **template,
+        "metadata": {name: value for name, value in metadata.items() if name not in _LABELLING},
+        "spec": {name: value for name, value in spec.items() if name not in _DIRECTIVES},
+    }
 
 
 def _check_claims(report: Report, path: str, claims: list[Object]) -> set[str]:
