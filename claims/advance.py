@@ -130,7 +130,7 @@ class Mirror:
             was_allocated=request.allocated_at is not None,
             held=request.hold_wanted or bool(request.hold_pod_uid),
             object_exists=self._object_exists(request),
-            claims=tuple(_claim_facts(claim) for claim in claims),
+            claims=tuple(_claim_facts(claim, request) for claim in claims),
             pods=tuple(self._pod_facts(pod, request) for pod in self.pods_of(request, claims)),
         )
 
@@ -263,14 +263,17 @@ def _template_key(claim: Claim, pods: Mapping[str, Pod]) -> str:
     return str(claim.labels.get(manifests.REQUEST_LABEL, ""))
 
 
-def _claim_facts(claim: Claim) -> ClaimFacts:
+def _claim_facts(claim: Claim, request: Request) -> ClaimFacts:
     reserved = claim.status.get("reservedFor") or []
+    hold = manifests.hold_name(request.object_name) if request.shape == Shape.CLAIM else ""
+    names = (str(entry.get("name", "")) for entry in reserved)
     return ClaimFacts(
         uid=claim.uid,
         name=claim.name,
         allocated=claim.allocated,
         deleting=claim.deleted_at is not None,
         consumers=tuple(str(entry.get("uid", "")) for entry in reserved),
+        users=tuple(name for name in names if name != hold),
     )
 
 

@@ -47,6 +47,8 @@ class ClaimFacts:
     deleting: bool = False
     # uids of what reserved it (`status.reservedFor`).
     consumers: tuple[str, ...] = ()
+    # Names of those that are not the desk's hold; a claim may tell of a Pod before the Pod's own stream does.
+    users: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +78,12 @@ class Situation:
     def users(self) -> tuple[PodFacts, ...]:
         """Pods of people (not the hold) that have been placed and still run."""
         return tuple(pod for pod in self.pods if not pod.hold and pod.node and not pod.finished)
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Names of what people run that has the device."""
+        told = {name for claim in self.allocated for name in claim.users}
+        return tuple(sorted({pod.name for pod in self.users} | told))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +142,7 @@ def _object_gone(seen: Situation) -> Verdict:
 
 
 def _ending(seen: Situation) -> Verdict | None:
-    if seen.claims and (seen.allocated or seen.shape == Shape.TEMPLATE):
+    if seen.claims and (seen.holders or seen.shape == Shape.TEMPLATE):
         return Verdict(state=State.ENDING, reason=Reason.STILL_USED, message=_names(seen))
     if seen.object_exists or seen.claims:
         return Verdict(state=State.ENDING, reason=Reason.WINDING_UP)
@@ -144,7 +152,7 @@ def _ending(seen: Situation) -> Verdict | None:
 
 
 def _names(seen: Situation) -> str:
-    return ", ".join(sorted(pod.name for pod in seen.users))
+    return ", ".join(seen.holders)
 
 
 def _why(seen: Situation) -> str:

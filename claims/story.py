@@ -144,7 +144,7 @@ def story(*, request: Request, now: datetime) -> Story:
     return Story(
         request=request,
         coverage=coverage_of(cluster, cluster.streams.all(), now=now),
-        words=words(request, holders=[pod.name for pod in situation.users]),
+        words=words(request, holders=situation.holders),
         pods=situation.pods,
         allocated=len(situation.allocated),
         claims=len(situation.claims),

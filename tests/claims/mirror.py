@@ -17,7 +17,11 @@ def mirror_claim(request: Request, *, consumers: tuple[str, ...] = (), **columns
         "labels": {REQUEST_LABEL: str(request.key)},
         "allocated": bool(consumers),
         "epoch": 1 if consumers else 0,
-        "status": {"reservedFor": [{"resource": "pods", "name": uid, "uid": uid} for uid in consumers]},
+        "status": {
+            "reservedFor": [
+                {"resource": "pods", "name": uid.removeprefix("pod-"), "uid": uid} for uid in consumers
+            ]
+        },
         **columns,
     }
     claim, _new = Claim.objects.update_or_create(

@@ -77,6 +77,18 @@ def seen(state: str = State.WAITING_FOR_POD, **facts: object) -> Situation:
             Reason.STILL_USED,
             id="still used",
         ),
+        pytest.param(
+            seen(State.ENDING, claims=(replace(HELD, users=("work",)),)),
+            State.ENDING,
+            Reason.STILL_USED,
+            id="used by a Pod that is not mirrored yet",
+        ),
+        pytest.param(
+            seen(State.ENDING, claims=(HELD,), pods=(HOLD,)),
+            State.ENDING,
+            Reason.WINDING_UP,
+            id="only the hold",
+        ),
         pytest.param(seen(State.ENDING), State.ENDING, Reason.WINDING_UP, id="not removed yet"),
         pytest.param(seen(State.ENDING, claims=(), object_exists=False), State.ENDED, "", id="all is gone"),
     ],
