@@ -77,6 +77,8 @@ _NOT_SERVED = {
     ("V1ResourceSliceSpec", "partitionTypeAttribute"),
     ("V1ResourceSliceSpec", "skipNodeOperations"),
     ("V1DeviceRequestAllocationResult", "skipNodeOperations"),
+    ("V1WorkloadSpec", "compositePodGroupTemplates"),
+    ("V1PodGroupSpec", "parentCompositePodGroupName"),
 }
 _GO_TYPES = {"str": "string", "int": "int64", "bool": "bool", "float": "float64", "datetime": "v1.Time"}
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {

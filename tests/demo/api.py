@@ -13,6 +13,7 @@ import urllib3
 from aiohttp import web
 
 from portal.demo.auth import Accounts
+from portal.demo.catalog import Catalog, catalog
 from portal.demo.journal import SqliteJournal
 from portal.demo.namespaces import found_first, keep_namespaces
 from portal.demo.server import ApiServer
@@ -109,6 +110,8 @@ def _lines(response: Any) -> Iterator[Object]:
 def serving(data: Path | None = None, **settings: Any) -> Iterator[Api]:
     """Serve a store with the namespace ``lab``; kept in ``data`` if given."""
     bookmark_seconds = settings.pop("bookmark_seconds", 60.0)
+    served: Catalog = settings.pop("catalog", None) or catalog()
+    settings = {"features": served.features, "installed": served.installed, **settings}
     ready = threading.Event()
     found: dict[str, Any] = {}
 
@@ -117,7 +120,7 @@ def serving(data: Path | None = None, **settings: Any) -> Iterator[Api]:
         found_first(store)
         if not store.exists("namespaces", "lab"):
             store.create("namespaces", {"metadata": {"name": "lab"}})
-        server = ApiServer(store, Accounts(TOKENS), bookmark_seconds=bookmark_seconds)
+        server = ApiServer(store, Accounts(TOKENS), bookmark_seconds=bookmark_seconds, catalog=served)
         runner = server.runner()
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -22,7 +22,7 @@ def check_workload(report: Report, workload: Object) -> None:
     """A Workload is made of one to eight templates of PodGroups."""
     spec = workload.get("spec", {})
     templates = spec.get("podGroupTemplates", [])
-    if not templates and not spec.get("compositePodGroupTemplates"):
+    if not templates:
         report.required("spec.podGroupTemplates", "must have at least one item")
     elif len(templates) > _MOST_TEMPLATES:
         report.too_many("spec.podGroupTemplates", len(templates), _MOST_TEMPLATES)
