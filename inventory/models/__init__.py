@@ -3,6 +3,7 @@
 from inventory.models.bindings import NamespaceBinding
 from inventory.models.cdi import CdiNode, CdiSpecFile, CdiToken
 from inventory.models.clusters import Cluster, Stream, SyncProblem
+from inventory.models.contract import PlatformChange, PlatformContract
 from inventory.models.devices import (
     ClassProfile,
     Device,
@@ -12,6 +13,7 @@ from inventory.models.devices import (
     Pool,
     ResourceSlice,
 )
+from inventory.models.findings import DiagnosisTask, Finding, RuleState, Severity
 from inventory.models.observations import Observation
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
@@ -27,13 +29,19 @@ __all__ = [
     "Device",
     "DeviceClass",
     "DeviceProfile",
+    "DiagnosisTask",
+    "Finding",
     "NamespaceBinding",
     "Node",
     "Observation",
+    "PlatformChange",
+    "PlatformContract",
     "Pod",
     "PodEvent",
     "Pool",
     "ResourceSlice",
+    "RuleState",
+    "Severity",
     "Stream",
     "SyncProblem",
 ]
