@@ -47,6 +47,9 @@ _INDEX = re.compile(r"\d+(:\d+)*")
 _SPEC_ENDINGS = (".json", ".yaml")
 
 
+Params = Mapping[str, str | int]
+
+
 @dataclass(frozen=True)
 class File:
     """A spec file as reported. `valid` is None when its text was not read."""
@@ -144,7 +147,7 @@ class Finding:
     code: str
     severity: str
     subject: str = ""
-    params: Mapping[str, str | int] = field(default_factory=dict)
+    params: Params = field(default_factory=dict)
     claims: bool = False
 
 
@@ -228,7 +231,7 @@ def _of_runtime(report: Report, around: Surroundings) -> Iterable[Finding]:
         for found in around.runtime_classes:
             applies = found.node_selector.items() <= around.labels.items()
             if found.node_selector and applies and found.handler not in report.handlers:
-                params = {"class": found.name, "handler": found.handler}
+                params: Params = {"class": found.name, "handler": found.handler}
                 yield Finding("handler-missing", BAD, found.name, params)
 
 
@@ -323,7 +326,7 @@ def _gone(
     aliases = {alias for device in published for alias in device.aliases}
     for file in told:
         if lost := sorted(names[file.path] - aliases):
-            params = {"devices": ", ".join(lost[:20]), "count": len(lost), "driver": driver}
+            params: Params = {"devices": ", ".join(lost[:20]), "count": len(lost), "driver": driver}
             yield Finding("device-gone", BAD, file.path, params)
 
 
@@ -342,7 +345,7 @@ def _stale(
             and device.first_seen_at > max(file.modified_at + GRACE, since)
         ]
         if newer:
-            params = {"devices": ", ".join(sorted(newer)[:20]), "count": len(newer)}
+            params: Params = {"devices": ", ".join(sorted(newer)[:20]), "count": len(newer)}
             yield Finding("spec-stale", WARNING, file.path, params)
 
 
@@ -363,7 +366,7 @@ def _missing(
         return
     lost = sorted(device.name for device in published if not device.aliases & described)
     if lost:
-        params = {"devices": ", ".join(lost[:20]), "count": len(lost), "driver": driver}
+        params: Params = {"devices": ", ".join(lost[:20]), "count": len(lost), "driver": driver}
         yield Finding("spec-missing", BAD, driver, params)
 
 
@@ -395,5 +398,5 @@ def _of_claims(report: Report, around: Surroundings, *, node: str) -> Iterable[F
                 continue
             if any(not kind or owners.speaks_of(kind, driver) for kind in kinds):
                 continue
-            params = {"claim": claim.uid, "driver": driver}
+            params: Params = {"claim": claim.uid, "driver": driver}
             yield Finding("claim-missing", BAD, driver, params, claims=True)

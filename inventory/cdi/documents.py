@@ -120,7 +120,7 @@ def _from_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "no YAML")
-        raise Unreadable("syntax", line=mark.line + 1 if mark else 0, reason=reason[:200]) from None
+        raise Unreadable("syntax", line=getattr(mark, "line", -1) + 1, reason=reason[:200]) from None
     except Unreadable:
         raise
     except (ValueError, OverflowError):
@@ -132,7 +132,7 @@ def _survey(text: str) -> None:
     depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.AliasEvent):
-            raise Unreadable("alias", line=event.start_mark.line + 1)
+            raise Unreadable("alias", line=getattr(event.start_mark, "line", -1) + 1)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

@@ -141,9 +141,8 @@ class _Around:
             "cluster_id", "node_name", "pool__driver", "name", "hardware_id", "identity",
             "profile__attributes", "first_seen_at",
         )  # fmt: skip
-        for cluster, node, driver, name, hardware, identity, attributes, seen in devices.values_list(
-            *columns
-        ):
+        rows = devices.values_list(*columns)
+        for cluster, node, driver, name, hardware, identity, attributes, seen in rows:
             naming = {k: v for k, v in attributes.items() if k.rpartition("/")[2] in _NAMING}
             aliases = {name, hardware, *_values(identity), *_values(naming)} - {""}
             found[cluster, node].append(
@@ -173,8 +172,8 @@ class _Around:
         }
         drivers: dict[int, set[str]] = defaultdict(set)
         parts = ClaimDevice.objects.filter(claim__in=claims).order_by()
-        for claim, driver in parts.values_list("claim_id", "driver").distinct():
-            drivers[claim].add(driver)
+        for key, driver in parts.values_list("claim_id", "driver").distinct():
+            drivers[key].add(driver)
         found: dict[Key, list[comparison.HeldClaim]] = defaultdict(list)
         for key, claim in claims.items():
             found[claim.cluster_id, claim.node_name].append(

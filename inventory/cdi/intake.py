@@ -27,11 +27,9 @@ RULES = 1
 class UnableToAccept(ValueError):
     """Why a report was refused: a stable `code`, a `message` for people, the HTTP status that fits."""
 
-    def __init__(
-        self, code: str, message: str, *, status: int = 422, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, code: str, message: str, *, status: int = 422, wait: float | None = None) -> None:
         super().__init__(message)
-        self.code, self.message, self.status, self.retry_after = code, message, status, retry_after
+        self.code, self.message, self.status, self.wait = code, message, status, wait
 
 
 # --- what a report looks like ------------------------------------------------------------------------
@@ -71,6 +69,8 @@ class SpecFile(msgspec.Struct, kw_only=True):
 class Runtime(msgspec.Struct, kw_only=True):
     name: Literal["containerd", "cri-o", ""] = ""
     version: Text = ""
+    # Of the configuration file's format: containerd reads 3 since its version 2.0.
+    config_version: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = None
     enable_cdi: bool | None = None
     spec_dirs: Annotated[list[Path], msgspec.Meta(max_length=20)] | None = None
     handlers: Annotated[list[Text], msgspec.Meta(max_length=100)] | None = None
@@ -115,7 +115,7 @@ def accept(*, token: CdiToken, body: bytes, now: datetime) -> Accepted:
             "too_often",
             _("This node reported a moment ago."),
             status=429,
-            retry_after=MIN_GAP.total_seconds(),
+            wait=MIN_GAP.total_seconds(),
         )
     try:
         report = decode(body)
@@ -171,8 +171,8 @@ def _check_clock(report: Report, *, now: datetime) -> None:
     if abs(skew) > MAX_SKEW:
         code = "clock_ahead" if skew > timedelta() else "clock_behind"
         message = _(
-            "The report says that it was sent %(seconds)s seconds away from the portal's time: the clock of the "
-            "node is wrong, or the report is an old one."
+            "The report says that it was sent %(seconds)s seconds away from the portal's time: the node's "
+            "clock is wrong, or the report is an old one."
         )
         raise UnableToAccept(code, message % {"seconds": round(skew.total_seconds())})
 

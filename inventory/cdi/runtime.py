@@ -12,6 +12,8 @@ from typing import Any
 DEFAULT_DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 
 _CONTAINERD_HAS, _CONTAINERD_DEFAULT, _CRIO_HAS = (1, 7), (2, 0), (1, 23)
+# The configuration format that containerd reads since 2.0 tells the version where nothing else does.
+_CONFIG_OF_2 = 3
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,12 @@ def setting_of(runtime: Mapping[str, Any]) -> RuntimeSetting:
     if name != "containerd":
         return RuntimeSetting(None, tuple(directories) if directories is not None else None)
     if version is not None and version < _CONTAINERD_HAS:
-        return RuntimeSetting(False, read)
+        return RuntimeSetting(enabled=False, directories=read)
     if stated is not None:
         return RuntimeSetting(bool(stated), read)
-    return RuntimeSetting(None if version is None else version >= _CONTAINERD_DEFAULT, read)
+    if version is None:
+        return RuntimeSetting(True if (runtime.get("config_version") or 0) >= _CONFIG_OF_2 else None, read)
+    return RuntimeSetting(version >= _CONTAINERD_DEFAULT, read)
 
 
 def version_of(text: str) -> tuple[int, int] | None:

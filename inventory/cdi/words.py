@@ -90,8 +90,8 @@ _FINDINGS: Mapping[str, Callable[[str, Params], str]] = {
     ),
     "no-specs": lambda s, p: (
         ngettext(
-            "%(driver)s publishes %(count)s device and was never seen to write a spec here: it may work without.",
-            "%(driver)s publishes %(count)s devices and was never seen to write a spec here: it may work without.",
+            "%(driver)s publishes %(count)s device and never wrote a spec here: it may work without.",
+            "%(driver)s publishes %(count)s devices and never wrote a spec here: it may work without.",
             int(p["count"]),
         )
         % {"driver": s, **p}

@@ -34,7 +34,7 @@ class CdiNode(models.Model):
     collector = models.CharField(max_length=40, blank=True)
     # [{"path", "state": "read|missing|unreadable", "uid", "gid", "mode"}], in the order of precedence.
     directories = models.JSONField(default=list)
-    # {"name", "version", "enable_cdi": bool|None, "spec_dirs": [..]|None, "handlers": [..]|None, "sources"}.
+    # {"name", "version", "config_version", "enable_cdi", "spec_dirs", "handlers", "sources"}, None = unknown.
     runtime = models.JSONField(default=dict)
     # Files that were there but not sent, for the report would have been too large.
     files_left_out = models.IntegerField(default=0)
