@@ -46,10 +46,12 @@ class Session:
     def authorization(self) -> str | None:
         """Value of the Authorization header; None where a client certificate (or nothing) is used.
 
-        Raises BadCredentials when an expired token cannot be refreshed.
+        Raises BadCredentials when an expired token cannot be refreshed, or no header can carry it.
         """
         with self._lock:
             token: str | None = _guarded(lambda: self._configuration.get_api_key_with_prefix("BearerToken"))
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise BadCredentials(_("The token has characters that no token has: line breaks, perhaps."))
         return token
 
 

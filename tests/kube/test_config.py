@@ -67,6 +67,14 @@ def test_a_broken_kubeconfig_says_what_is_wrong_and_never_quotes_a_secret(broken
     assert "s3cret-token" not in caught.value.message
 
 
+@pytest.mark.parametrize("token", ["s3cret\r\nX-Remote-User: admin", "s3crét", "s3cret\n"])
+def test_a_token_that_no_header_can_carry_is_named_and_not_quoted(token: str) -> None:
+    session = Credentials.from_text(text(users=[{"name": "me", "user": {"token": token}}])).open()
+    with pytest.raises(BadCredentials, match="The token has characters") as caught:
+        session.authorization()
+    assert "s3cr" not in caught.value.message
+
+
 def test_an_unknown_context_names_those_there_are() -> None:
     with pytest.raises(BadCredentials, match="no context “nowhere”; it has: main"):
         Credentials.from_text(text(), context="nowhere").open()
