@@ -9,7 +9,8 @@ urlpatterns = [
     path("devices/<int:pk>/", device.device_detail, name="device-detail"),
     path("search/", search.search, name="search"),
     path("projects/", projects.project_list, name="project-list"),
-    path("projects/new/", projects.project_create, name="project-create"),
+    # Not below projects/: any word there is a project's short name.
+    path("create-project/", projects.project_create, name="project-create"),
     path("projects/<slug:slug>/", projects.project_detail, name="project-detail"),
     path("projects/<slug:slug>/edit/", projects.project_edit, name="project-edit"),
     path("projects/<slug:slug>/members/", projects.member_add, name="member-add"),

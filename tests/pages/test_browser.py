@@ -35,7 +35,7 @@ PAGES = {
     "cost": "/cost/",
     "projects": "/projects/",
     "project": "/projects/tides/",
-    "project-new": "/projects/new/",
+    "project-new": "/create-project/",
     "search": "/search/?q=beam",
     "tokens": "/tokens/",
     "audit": "/audit/",

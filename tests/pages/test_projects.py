@@ -146,12 +146,21 @@ def test_an_administrator_makes_a_project(client: Client, cast: Cast) -> None:
     client.force_login(cast.administrator)
 
     response = client.post(
-        "/projects/new/", {"name": "Ocean floor", "slug": "ocean-floor", "cost_centre": "OC-9"}
+        "/create-project/", {"name": "Ocean floor", "slug": "ocean-floor", "cost_centre": "OC-9"}
     )
 
     assert response["Location"] == "/projects/ocean-floor/"
     assert Project.objects.get(slug="ocean-floor").cost_centre == "OC-9"
     assert AuditEntry.objects.get().action == "project.create"
+
+
+@pytest.mark.parametrize("slug", ["new", "edit", "members", "admin"])
+def test_any_short_name_leads_to_its_project(client: Client, cast: Cast, slug: str) -> None:
+    client.force_login(cast.administrator)
+
+    made = client.post("/create-project/", {"name": "Ocean floor", "slug": slug, "cost_centre": "OC-9"})
+
+    assert client.get(made["Location"]).context["project"].slug == slug
 
 
 @pytest.mark.parametrize(
@@ -168,7 +177,7 @@ def test_a_project_that_cannot_be_made_is_explained(
 ) -> None:
     client.force_login(cast.administrator)
 
-    page = client.post("/projects/new/", form)
+    page = client.post("/create-project/", form)
 
     assert page.status_code == 200
     assert message in page.content.decode()
