@@ -7,6 +7,7 @@ from portal.demo.store import Store
 from portal.dra.features import DEVICE_TAINT_RULES, Features
 
 from .claims import ClaimsOfPods, Reservations
+from .drivers import DeviceReports
 from .eviction import DeviceTaintEviction
 from .garbage import GarbageCollector, expire_events
 from .jobs import Jobs
@@ -39,7 +40,8 @@ async def run(store: Store, *, features: Features | None = None, kubelet: bool =
         OrphanedPods(world),
     ]
     if kubelet:
-        controllers += [PodRunner(world), NodeHeart(world)]
+        reports = DeviceReports(world)
+        controllers += [reports, PodRunner(world, reports), NodeHeart(world)]
     async with asyncio.TaskGroup() as tasks:
         for view in (*world.views.values(), health.leases):
             tasks.create_task(view.follow(), name=f"view of {view.plural}")

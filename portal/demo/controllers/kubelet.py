@@ -14,6 +14,7 @@ from portal.demo.store import Object
 from portal.dra.model import Node, Pod
 
 from .claims import claim_names
+from .drivers import DeviceReports
 from .fit import is_ready
 from .loop import Controller
 from .view import Delta
@@ -33,9 +34,10 @@ class PodRunner(Controller[Key]):
 
     name = "kubelet"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, reports: DeviceReports) -> None:
         super().__init__()
         self.world = world
+        self.reports = reports
         world.pods.subscribe(self._pod_changed)
         world.nodes.subscribe(self._node_changed)
         world.claims.subscribe(self._claim_changed)
@@ -83,7 +85,9 @@ class PodRunner(Controller[Key]):
             for container in raw["spec"]["containers"]
         ]
         _set_ready(status, ready=True, now=now)
+        self.reports.add_health(pod, raw)
         self.world.store.update_status("pods", raw, manager=MANAGER)
+        self.reports.report_networks(pod)
         for container in raw["spec"]["containers"]:
             self.world.event(
                 raw,
