@@ -270,7 +270,9 @@ class _Funnel:
         """The first counter that has too little left for the device: set, counter, what is left, what is
         needed.
         """
-        if not item.device.consumes_counters or self._fleet.holdings.at_all(item.id):
+        if not item.device.consumes_counters:
+            return None
+        if self._fleet.holdings.at_all(item.id) and (not self._admin or self._state.shareable(item)):
             return None
         pool = next(pool for pool in self._fleet.pools if pool.key == item.id[:2])
         counters = self._state.counters(pool)

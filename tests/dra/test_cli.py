@@ -89,11 +89,11 @@ def test_an_allocation_is_printed_as_it_would_stand_in_the_status(
     [
         (["--claim", "one"], 0, {"outcome": "allocated", "node": "node-1"}),
         (["--claim", "one", "--node", "node-2"], 0, {"outcome": "allocated", "node": "node-2"}),
-        (["--claim", "one", "--claim", "team/one"], 2, {"outcome": "error", "scope": "input"}),
+        (["--claim", "one", "--claim", "team/one"], 2, {"outcome": "error", "scope": "claim", "code": "input"}),
         (["--claim", "three"], 3, {"outcome": "unschedulable"}),
         (["--claim", "nine", "--node", "node-1"], 3, {"outcome": "unschedulable"}),
         (["--claim", "wrong"], 2, {"outcome": "error", "scope": "claim"}),
-        (["--claim", "nobody"], 2, {"outcome": "error", "scope": "input"}),
+        (["--claim", "nobody"], 2, {"outcome": "error", "scope": "claim", "code": "input"}),
     ],
 )
 def test_outcome_and_exit_status_go_together(
@@ -365,7 +365,12 @@ def test_unexpected_trouble_with_one_scenario_does_not_end_the_batch(
     assert (
         first
         == second
-        == {"outcome": "error", "scope": "input", "error": "ZeroDivisionError: division by zero"}
+        == {
+            "outcome": "error",
+            "scope": "claim",
+            "error": "ZeroDivisionError: division by zero",
+            "code": "input",
+        }
     )
 
 

@@ -55,22 +55,35 @@ def _settled(
 def _within(valid: CapacityRequestPolicyRange, amount: Quantity, features: Features) -> Quantity | None:
     """Rounded up to the range's minimum and steps; None above its maximum.
 
-    The API calculates in whole units, or in thousandths where fractional ranges are enabled and used.
+    Steps are counted in whole units, or in thousandths where fractional ranges are enabled and used.
     """
-    bounds = [bound for bound in (valid.min, valid.max, valid.step) if bound is not None]
+    if amount.nanos < nanos(valid.min):
+        settled = quantity(valid.min)
+    elif valid.step is None:
+        settled = amount
+    else:
+        settled = _stepped(valid.min, valid.max, valid.step, amount, features)
+    return None if valid.max is not None and settled.nanos > nanos(valid.max) else settled
+
+
+def _stepped(
+    lowest: str | int | float,
+    highest: str | int | float | None,
+    step: str | int | float,
+    amount: Quantity,
+    features: Features,
+) -> Quantity:
+    """The first of lowest, lowest + step, lowest + 2 × step… that is not below the amount."""
+    bounds = [bound for bound in (lowest, highest, step) if bound is not None]
     fractional = features.enabled(gates.FRACTIONAL_CAPACITY_RANGE) and any(nanos(b) % NANO for b in bounds)
     unit = _MILLI if fractional else NANO
 
-    def whole(value: str | int | float | Quantity) -> int:
-        return -(-(value.nanos if isinstance(value, Quantity) else nanos(value)) // unit)
+    def whole(value: int) -> int:
+        return -(-value // unit)
 
-    lowest = whole(valid.min)
-    if whole(amount) < lowest:
-        settled = quantity(valid.min)
-    elif valid.step is None or whole(valid.step) == 0:
-        settled = amount
-    else:
-        step = whole(valid.step)
-        steps = -(-(whole(amount) - lowest) // step)
-        settled = Quantity((lowest + steps * step) * unit, Format.BINARY_SI, scale=-3 if fractional else 0)
-    return None if valid.max is not None and whole(settled) > whole(valid.max) else settled
+    width = whole(nanos(step))
+    if width == 0:
+        return amount
+    first = whole(nanos(lowest))
+    steps = -(-(whole(amount.nanos) - first) // width)
+    return Quantity((first + steps * width) * unit, Format.BINARY_SI, scale=-3 if fractional else 0)

@@ -12,7 +12,7 @@ import msgspec
 from portal.dra.allocator.requests import MAX_RESULTS, Ask, Wish, label
 from portal.dra.allocator.state import State, Taken, constrain
 from portal.dra.errors import ClaimError, NodeError
-from portal.dra.pools import NodePool, PoolDevice
+from portal.dra.pools import NodePool, Pool, PoolDevice
 
 
 class StepLimitError(Exception):
@@ -46,6 +46,7 @@ class Search:
         self._twins = Twins(asks, state)
         self._left = Left(pools, state)
         self._steps_left = max_steps
+        self._invalid: Pool | None = None
         self.taken: list[list[Taken]] = [[] for _ in asks]
         self.chosen: list[list[Wish]] = [[] for _ in asks]
 
@@ -66,7 +67,10 @@ class Search:
             if place is None:
                 stack.pop()
                 if not stack:
-                    return False
+                    break
+        if self._invalid is not None:
+            raise NodeError("invalid-pool", pool="/".join(self._invalid.key), why=self._invalid.invalid)
+        return False
 
     def _choices(self, place: Place) -> Iterator[Place] | None:
         """Ways to go on from here; None when everything is fulfilled."""
@@ -117,7 +121,9 @@ class Search:
             if seen.pool.incomplete or offset + len(seen.devices) < place.cursor:
                 continue
             if seen.pool.invalid is not None:
-                raise NodeError("invalid-pool", pool="/".join(seen.pool.key), why=seen.pool.invalid)
+                # Nothing is taken from it, but without it nobody can say that the claims do not fit.
+                self._invalid = self._invalid or seen.pool
+                continue
             for index in range(max(0, place.cursor - offset), len(seen.devices)):
                 item = seen.devices[index]
                 if needed > 1 and self._left.too_few(wish, offset + index, needed):
@@ -150,8 +156,9 @@ class Search:
         release = constrain(ask.constraints, wish, item)
         if release is None:
             taken.undo()
-            if wish.takes_all:
-                # A claim that asks for all devices and constrains them contradicts itself here.
+            if wish.takes_all and wish.name == wish.parent:
+                # A claim that asks for all devices and constrains them contradicts itself here. Among
+                # alternatives it is just one that does not fit.
                 raise ClaimError(
                     "all-unconstrainable", at=label(ask.claim, wish.name), device="/".join(item.id)
                 )
@@ -235,7 +242,7 @@ class Twins:
             fixed = self._fixed[id(item)] = self._describe(item)
         now: Hashable = self._state.tried_by(item)
         if self._state.shareable(item):
-            now = (now, tuple(sorted(self._state.consumed(item).items())))
+            now = (now, self._state.counted(item), tuple(sorted(self._state.consumed(item).items())))
         return fixed, now
 
     def _describe(self, item: PoolDevice) -> Hashable:

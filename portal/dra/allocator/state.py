@@ -66,6 +66,10 @@ class State:
             return self._holdings.as_whole(item.id)
         return self._holdings.at_all(item.id)
 
+    def counted(self, item: PoolDevice) -> bool:
+        """Whether the device is in use already, so that another share of it draws on no counters."""
+        return bool(self._trying.get(item.id)) or self._holdings.at_all(item.id)
+
     def tried_by(self, item: PoolDevice) -> tuple[int, ...]:
         """Which claims of this attempt have the device at the moment."""
         return tuple(self._trying.get(item.id, ()))
@@ -85,7 +89,7 @@ class State:
             return None
         if untolerated(item.taints, wish.tolerations) is not None:
             return None
-        counters = self._counters_for(wish, seen.pool, item)
+        counters = self._counters_for(seen.pool, item)
         if counters is not None and not counters.take(item.device):
             return None
         self._trying.setdefault(item.id, []).append(claim)
@@ -120,11 +124,15 @@ class State:
         for name, amount in share.items():
             used[name] = used.get(name, 0) + sign * amount.nanos
 
-    def _counters_for(self, wish: Wish, pool: Pool, item: PoolDevice) -> Counters | None:
-        """The counters that this device draws on now: a shared one does so once, administrators never."""
-        if wish.admin or not self._counting or not item.device.consumes_counters:
+    def _counters_for(self, pool: Pool, item: PoolDevice) -> Counters | None:
+        """The counters that this device draws on now: a shared one does so once.
+
+        Administrative access draws on them like any use, and once more where the device is held already:
+        that is how kube-scheduler counts up to 1.37 (kubernetes/kubernetes#140729).
+        """
+        if not self._counting or not item.device.consumes_counters:
             return None
-        if self._trying.get(item.id) or self._holdings.at_all(item.id):
+        if self.shareable(item) and self.counted(item):
             return None
         return self.counters(pool)
 

@@ -76,8 +76,9 @@ def _node(inventory: Inventory, node: str | dict[str, Any] | None) -> str | None
 
 
 def input_error(message: str, complaints: Sequence[str] = ()) -> Answer:
-    """What stands for an answer where the question could not be understood."""
-    return _with_complaints({"outcome": "error", "scope": "input", "error": message}, complaints)
+    """What stands for an answer where the question could not be understood: no node can help there."""
+    error = {"outcome": "error", "scope": "claim", "error": message, "code": "input"}
+    return _with_complaints(error, complaints)
 
 
 def answer(inventory: Inventory, *, names: Sequence[str], node: str | None, features: Features) -> Answer:

@@ -72,15 +72,29 @@ def test_taints_have_to_be_tolerated_by_administrators_too() -> None:
     assert picked(tried(where, claim(tolerant))) == ["r=a"]
 
 
-def test_access_consumes_no_counters() -> None:
+def test_access_consumes_counters_like_any_use() -> None:
+    counters = [{"counterSet": "c", "counters": {"m": {"value": "1"}}}]
+    shared = [{"name": "c", "counters": {"m": {"value": "2"}}}]
+    slices = [
+        slice_of(count=2, name="s0", sharedCounters=shared),
+        slice_of(*devices("a", "b", "c", consumesCounters=counters), count=2),
+    ]
+    held = fleet(*slices, claims=[holding("pool-1/a")])
+    assert picked(tried(held, claim(ADMIN))) == ["admin=a"]
+    assert picked(tried(held, claim(ask("r", adminAccess=True, count=2)))) == "unschedulable"
+    assert picked(tried(held, claim(ADMIN), claim(ask(), name="two"))) == "unschedulable"
+    full = fleet(*slices, claims=[holding("pool-1/a", "pool-1/b")])
+    assert picked(tried(full, claim(ADMIN))) == "unschedulable"
+
+
+def test_counters_are_free_again_once_the_claim_with_access_is_allocated() -> None:
     counters = [{"counterSet": "c", "counters": {"m": {"value": "1"}}}]
     where = fleet(
         slice_of(count=2, name="s0", sharedCounters=[{"name": "c", "counters": {"m": {"value": "1"}}}]),
-        slice_of(*devices("a", "b", consumesCounters=counters), count=2),
-        claims=[holding("pool-1/a")],
+        slice_of(*devices("a", consumesCounters=counters), count=2),
+        claims=[holding("pool-1/a", adminAccess=True)],
     )
-    assert picked(tried(where, claim(ask()))) == "unschedulable"
-    assert picked(tried(where, claim(ask("r", adminAccess=True, count=2)))) == ["r=a", "r=b"]
+    assert picked(tried(where, claim(ask()))) == ["r=a"]
 
 
 def test_access_consumes_no_capacity_and_has_no_share() -> None:

@@ -69,6 +69,15 @@ def test_all_of_nothing_is_passed_over_for_the_next_alternative() -> None:
     assert picked(tried(fleet(MIXED), wanted)) == ["r/one=big-0"]
 
 
+def test_all_of_one_kind_that_a_constraint_keeps_apart_is_passed_over_too() -> None:
+    slices = slice_of(device("a", attrs={"n": 1}), device("b", attrs={"n": 2}))
+    wanted = claim(
+        first_of("r", sub("all", allocationMode="All"), sub("one")),
+        constraints=[{"matchAttribute": "gpu.example.com/n"}],
+    )
+    assert picked(tried(fleet(slices), wanted)) == ["r/one=a"]
+
+
 def test_an_alternative_can_fail_the_whole_claim_before_it_is_needed() -> None:
     wanted = claim(first_of("r", sub("fine"), sub("wrong", cls="missing")))
     assert picked(tried(fleet(MIXED), wanted)) == "claim: unknown-class"

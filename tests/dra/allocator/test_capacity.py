@@ -85,7 +85,8 @@ def test_amounts_are_rounded_up_as_the_policy_says(
         (policy("10", "1", validRange={"min": "500m", "step": "500m"}), "1200m", "2", "1500m"),
         (policy("10", "1", validRange={"min": "1", "step": "1"}), "1200m", "2", "2"),
         (policy("10", "1", validRange={"min": "1", "max": "1500m"}), "1200m", "1200m", "1200m"),
-        (policy("10", "1", validRange={"min": "1", "max": "1500m"}), "1800m", "1800m", None),
+        (policy("10", "1", validRange={"min": "1", "max": "1500m"}), "1800m", None, None),
+        (policy("10", "1", validRange={"min": "1500m"}), "1200m", "1500m", "1500m"),
     ],
 )
 def test_fractional_ranges_count_in_thousandths_behind_their_gate(

@@ -109,6 +109,15 @@ def test_an_invalid_pool_matters_only_when_the_search_gets_there() -> None:
     assert str(found.error) == "pool gpu.example.com/pool-2 is invalid: device b is published twice"
 
 
+def test_an_invalid_pool_is_passed_over_as_long_as_others_suffice() -> None:
+    twice = slice_of(device("b"), device("b"), pool="pool-1", name="s1")
+    where = fleet(twice, slice_of(device("a"), pool="pool-2", name="s2"))
+    assert picked(tried(where, claim(ask()))) == ["r=pool-2/a"]
+    assert picked(tried(where, claim(ask(count=2)))) == "node: invalid-pool"
+    everything = first_of("r", sub("two", count=2), sub("one"))
+    assert picked(tried(where, claim(everything))) == ["r/one=pool-2/a"]
+
+
 def test_an_incomplete_pool_is_passed_over() -> None:
     where = fleet(slice_of(device("a"), count=2), slice_of(device("b"), pool="pool-2", name="s2"))
     assert picked(tried(where, claim(ask()))) == ["r=pool-2/b"]
