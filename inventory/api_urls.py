@@ -3,6 +3,7 @@
 from django.urls import path
 
 from inventory import api
+from inventory.cdi import api as cdi
 
 urlpatterns = [
     path("devices/", api.DeviceListView.as_view(), name="api-device-list"),
@@ -11,6 +12,9 @@ urlpatterns = [
     path("clusters/<slug:name>/", api.ClusterDetailView.as_view(), name="api-cluster-detail"),
     path("nodes/", api.NodeListView.as_view(), name="api-node-list"),
     path("nodes/<slug:cluster>/<str:name>/", api.NodeDetailView.as_view(), name="api-node-detail"),
+    path("cdi/reports/", cdi.ReportView.as_view(), name="api-cdi-report"),
+    path("cdi/nodes/", cdi.CdiNodeListView.as_view(), name="api-cdi-node-list"),
+    path("cdi/nodes/<slug:cluster>/<str:name>/", cdi.CdiNodeDetailView.as_view(), name="api-cdi-node-detail"),
     path("device-classes/", api.DeviceClassListView.as_view(), name="api-class-list"),
     path(
         "device-classes/<slug:cluster>/<str:name>/",

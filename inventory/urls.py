@@ -2,13 +2,17 @@
 
 from django.urls import path
 
-from inventory.views import class_admin, classes, cluster_admin, clusters, devices, nodes
+from inventory.views import cdi, class_admin, classes, cluster_admin, clusters, devices, nodes
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
     path("devices/export.csv", devices.device_export, name="device-export"),
     path("nodes/", nodes.node_list, name="node-list"),
     path("nodes/<slug:cluster>/<str:name>/", nodes.node_detail, name="node-detail"),
+    path("cdi/", cdi.cdi_list, name="cdi-list"),
+    path("cdi/nodes/<slug:cluster>/<str:name>/", cdi.cdi_detail, name="cdi-detail"),
+    path("cdi/token/", cdi.cdi_token, name="cdi-token"),
+    path("cdi/tokens/<int:pk>/revoke/", cdi.cdi_token_revoke, name="cdi-token-revoke"),
     path("clusters/", clusters.cluster_list, name="cluster-list"),
     path("add-cluster/", cluster_admin.cluster_add, name="cluster-add"),
     path("clusters/<slug:name>/", clusters.cluster_detail, name="cluster-detail"),

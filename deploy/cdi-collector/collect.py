@@ -76,7 +76,7 @@ def leads_out(root: str, path: str) -> bool:
 def read_directory(root: str, path: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The directory's own facts, and its spec files in the order of their names."""
     here = inside(root, path)
-    facts = {"path": path, "state": "read", "uid": None, "gid": None, "mode": None}
+    facts: dict[str, Any] = {"path": path, "state": "read", "uid": None, "gid": None, "mode": None}
     if leads_out(root, here):
         return {**facts, "state": "unreadable"}, []
     try:
@@ -100,7 +100,7 @@ def read_file(  # noqa: PLR0911 - one return per reason not to read
 ) -> dict[str, Any] | None:
     """One spec file: owner, mode, times, checksum, text. None when it vanished meanwhile."""
     shown = os.fsencode(name).decode("utf-8", "backslashreplace")
-    file = {"directory": path, "name": shown, "sha256": "", "content": None, "unread": ""}
+    file: dict[str, Any] = {"directory": path, "name": shown, "sha256": "", "content": None, "unread": ""}
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except OSError:
@@ -118,7 +118,7 @@ def read_file(  # noqa: PLR0911 - one return per reason not to read
     except OSError as error:
         reasons = {errno.ELOOP: "symlink", errno.EACCES: "denied", errno.EPERM: "denied"}
         reasons.update({errno.ENOENT: "vanished", errno.ENXIO: "not-a-file"})
-        return {**file, "unread": reasons.get(error.errno, "denied")}
+        return {**file, "unread": reasons.get(error.errno or 0, "denied")}
     with os.fdopen(handle, "rb") as opened:
         status = os.fstat(opened.fileno())
         file.update(describe(status))

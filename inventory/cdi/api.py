@@ -1,0 +1,255 @@
+"""REST of CDI: the intake for nodes, with tokens of nodes, and reading for people's programs.
+
+A node's token opens the intake and nothing else; tokens of persons do not open the intake.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import exceptions, serializers
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.parsers import BaseParser
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from inventory.cdi import intake, tokens, words
+from inventory.cdi.facts import Judged, judge_nodes
+from inventory.cdi.listing import visible_files, visible_findings, wanted_nodes
+from inventory.models import CdiNode, CdiSpecFile, CdiToken
+from portal.access import may_read_everything
+from portal.accounts.models import ApiToken
+from portal.api import ApiListView, ApiView, Problem
+
+# --- the intake ------------------------------------------------------------------------------------
+
+
+class NodeTokenAuthentication(BaseAuthentication):
+    """A node by its token. Whatever is wrong with a token is told in one and the same way."""
+
+    def authenticate(self, request: Request) -> tuple[AnonymousUser, CdiToken] | None:
+        words_sent = get_authorization_header(request).split()
+        if not words_sent or words_sent[0].lower() != b"bearer":
+            return None
+        plain = words_sent[1].decode("latin-1") if len(words_sent) == 2 else ""
+        token = tokens.find(plain, now=timezone.now())
+        if token is None:
+            raise exceptions.AuthenticationFailed(
+                _("This is no token of a node, or it has expired or was revoked."), "token_unknown"
+            )
+        return AnonymousUser(), token
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
+        return "Bearer"
+
+
+class NodeTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself by metaclass
+    target_class = NodeTokenAuthentication
+    name = "nodeToken"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:  # noqa: ARG002 - the interface
+        description = "A token that an administrator issued for one node, on the page “CDI”."
+        return {"type": "http", "scheme": "bearer", "description": description}
+
+
+class HasNodeToken(BasePermission):
+    def has_permission(self, request: Request, view: APIView) -> bool:  # noqa: ARG002 - DRF's signature
+        return isinstance(request.auth, CdiToken)
+
+
+class RawReport(BaseParser):
+    """The bytes themselves, bounded: the intake decodes them into its own types."""
+
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:  # noqa: ARG002 - DRF's signature
+        # One byte more than allowed is enough to see that it is too much.
+        return stream.read(intake.MAX_REPORT_BYTES + 1)
+
+
+class TooOften(exceptions.Throttled):
+    default_code = "too_often"
+
+
+class AcceptedOut(serializers.Serializer[Any]):
+    changed = serializers.BooleanField(help_text="Whether the report said anything new.")
+    received_at = serializers.DateTimeField()
+
+
+class ReportView(APIView):
+    """Takes in the report of the node whose token is sent. A report that was sent before the latest one is
+    refused (409), one whose time is minutes off as well (422)."""
+
+    authentication_classes = (NodeTokenAuthentication,)
+    permission_classes = (HasNodeToken,)
+    parser_classes = (RawReport,)
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT, responses=AcceptedOut, tags=["cdi"], operation_id="cdi_report_create"
+    )
+    def post(self, request: Request) -> Response:
+        token = request.auth
+        assert isinstance(token, CdiToken)
+        # A form is nothing that the parser lets through: `data` is bytes.
+        body = request.data if isinstance(request.data, bytes) else b""
+        try:
+            accepted = intake.accept(token=token, body=body, now=timezone.now())
+        except intake.UnableToAccept as refused:
+            if refused.wait is not None:
+                raise TooOften(wait=refused.wait, detail=refused.message) from None
+            raise Problem(refused.message, code=refused.code, status_code=refused.status) from None
+        return Response(
+            AcceptedOut({"changed": accepted.changed, "received_at": accepted.node.received_at}).data
+        )
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+class FindingOut(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(choices=list(words.SEVERITIES))
+    subject = serializers.CharField(help_text="The file, directory, driver or device that it is about.")
+    message = serializers.CharField()
+
+
+class CdiDeviceOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    edits = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField()),
+        help_text="Names and paths that it would bring; only for administrators and auditors.",
+    )
+
+
+class ProblemOut(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    level = serializers.CharField()
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class CdiFileOut(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    kind = serializers.CharField()
+    version = serializers.CharField()
+    valid = serializers.BooleanField(allow_null=True, help_text="Null: its text was not read.")
+    claim_uid = serializers.CharField(help_text="The claim that it was written for; empty for a base spec.")
+    uid = serializers.IntegerField()
+    gid = serializers.IntegerField()
+    mode = serializers.CharField(help_text='Octal: "0644".')
+    size = serializers.IntegerField()
+    modified_at = serializers.DateTimeField()
+    sha256 = serializers.CharField()
+    devices = CdiDeviceOut(many=True)
+    problems = ProblemOut(many=True)
+
+
+class CdiNodeOut(serializers.Serializer[Any]):
+    cluster = serializers.CharField()
+    node = serializers.CharField()
+    state = serializers.ChoiceField(choices=list(words.STATES))
+    why_unknown = serializers.CharField(help_text="Code of the reason; empty when the state is known.")
+    received_at = serializers.DateTimeField(allow_null=True)
+    changed_at = serializers.DateTimeField(allow_null=True)
+    due_at = serializers.DateTimeField(allow_null=True, help_text="When the next report is overdue.")
+    clock_skew_ms = serializers.IntegerField(allow_null=True)
+    runtime = serializers.DictField()
+    directories = serializers.ListField(child=serializers.DictField())
+    findings = FindingOut(many=True)
+
+
+class CdiNodeDetailOut(CdiNodeOut):
+    files = CdiFileOut(many=True)
+
+
+PARAMETERS = [
+    OpenApiParameter("q", str, description="Part of the node's name."),
+    OpenApiParameter("cluster", str, description="The cluster's name."),
+]
+
+
+@extend_schema_view(get=extend_schema(parameters=PARAMETERS, tags=["cdi"]))
+class CdiNodeListView(ApiListView):
+    """Nodes that report their CDI specs, with what does not fit."""
+
+    required_scope = ApiToken.Scope.INVENTORY
+    serializer_class = CdiNodeOut
+    ordering = "id"
+
+    def get_queryset(self) -> QuerySet[CdiNode]:
+        return wanted_nodes(self.request.GET)
+
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG002 - DRF's own
+        page: Sequence[CdiNode] = self.paginate_queryset(self.get_queryset()) or []
+        detailed = may_read_everything(self.person)
+        told = [_node(judged, detailed=detailed) for judged in judge_nodes(page, now=timezone.now())]
+        return self.get_paginated_response(self.get_serializer(told, many=True).data)
+
+
+class CdiNodeDetailView(ApiView):
+    """One node's latest report, file by file."""
+
+    required_scope = ApiToken.Scope.INVENTORY
+
+    @extend_schema(responses=CdiNodeDetailOut, tags=["cdi"])
+    def get(self, _request: Request, cluster: str, name: str) -> Response:
+        node = get_object_or_404(CdiNode, cluster__name=cluster, name=name)
+        judged = judge_nodes([node], now=timezone.now())[0]
+        detailed = may_read_everything(self.person)
+        files = [_file(file, detailed=detailed) for file in visible_files(judged, detailed=detailed)]
+        return Response(CdiNodeDetailOut(_node(judged, detailed=detailed) | {"files": files}).data)
+
+
+def _node(judged: Judged, *, detailed: bool) -> dict[str, Any]:
+    node = judged.node
+    return {
+        "cluster": judged.cluster.name,
+        "node": node.name,
+        "state": judged.verdict.state,
+        "why_unknown": judged.verdict.why,
+        "received_at": node.received_at,
+        "changed_at": node.changed_at,
+        "due_at": judged.due_at,
+        "clock_skew_ms": node.clock_skew_ms,
+        "runtime": node.runtime,
+        "directories": node.directories,
+        "findings": [
+            {
+                "code": found.code,
+                "severity": found.severity,
+                "subject": found.subject,
+                "message": words.finding(found),
+            }
+            for found in visible_findings(judged, detailed=detailed)
+        ],
+    }
+
+
+def _file(file: CdiSpecFile, *, detailed: bool) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "kind": file.kind,
+        "version": file.version,
+        "valid": file.valid,
+        "claim_uid": file.claim_uid,
+        "uid": file.uid,
+        "gid": file.gid,
+        "mode": file.permissions,
+        "size": file.size,
+        "modified_at": file.modified_at,
+        "sha256": file.sha256,
+        "devices": [
+            {"name": device["name"], "edits": device["edits"] if detailed else {}} for device in file.devices
+        ],
+        "problems": [{**found, "message": words.problem(found)} for found in file.problems],
+    }

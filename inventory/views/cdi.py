@@ -1,0 +1,215 @@
+"""CDI: which nodes report, what does not fit on one of them, and the nodes' tokens for administrators."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_safe
+from django_stubs_ext import StrOrPromise
+
+from inventory.cdi import tokens, words
+from inventory.cdi.comparison import Finding
+from inventory.cdi.facts import Judged, judge_nodes
+from inventory.cdi.listing import visible_files, visible_findings, wanted_nodes
+from inventory.filters import clean_text
+from inventory.models import CdiNode, CdiSpecFile, CdiToken, Cluster, Device
+from portal import htmx
+from portal.access import may_administer, may_read_everything, person, require_administrator
+from portal.accounts.audit import source_ip
+
+PAGE_SIZE = 50
+TONES = {"bad": "bad", "warning": "wait", "info": "plain"}
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    tone: str
+    severity: StrOrPromise
+    message: str
+
+
+@dataclass(frozen=True)
+class ProblemRow:
+    path: str
+    warns: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class FileRow:
+    file: CdiSpecFile
+    problems: list[ProblemRow]
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    judged: Judged
+    state_label: StrOrPromise
+    why: str
+    findings: list[FindingRow]
+
+
+class TokenForm(forms.Form):
+    LIFETIMES = ((30, gettext_lazy("30 days")), (90, gettext_lazy("90 days")), (365, gettext_lazy("1 year")))
+
+    cluster = forms.ModelChoiceField(
+        label=gettext_lazy("Cluster"),
+        queryset=Cluster.objects.defer("kubeconfig_encrypted").order_by("name"),
+        to_field_name="name",
+        empty_label=None,
+    )
+    node = forms.CharField(label=gettext_lazy("Node"), max_length=253)
+    lifetime = forms.TypedChoiceField(
+        label=gettext_lazy("Expires after"),
+        choices=LIFETIMES,
+        initial=365,
+        coerce=lambda days: timedelta(days=int(days)),
+    )
+
+
+@require_safe
+def cdi_list(request: HttpRequest) -> HttpResponse:
+    """Nodes that may report, by name, with their state and their worst findings."""
+    detailed = may_read_everything(person(request))
+    nodes = wanted_nodes(request.GET).order_by("name", "pk")
+    page = Paginator(nodes, PAGE_SIZE).get_page(request.GET.get("page"))
+    text, chosen = clean_text(request.GET.get("q", "")), clean_text(request.GET.get("cluster", ""))
+    context = {
+        "page": page,
+        "rows": [
+            _node_row(judged, detailed=detailed)
+            for judged in judge_nodes(list(page.object_list), now=timezone.now())
+        ],
+        "text": text,
+        "cluster": chosen,
+        "narrows": bool(text or chosen),
+        "clusters": list(Cluster.objects.order_by("name").values_list("name", flat=True)),
+        "silent": _without_collector(),
+        "may_administer": may_administer(person(request)),
+    }
+    return htmx.render(request, "inventory/cdi_list.html", context, partial="nodes")
+
+
+def _without_collector() -> int:
+    """Nodes with DRA devices that no token was ever issued for."""
+    reporting = CdiNode.objects.filter(cluster=OuterRef("cluster"), name=OuterRef("node_name"))
+    published = Device.objects.exclude(node_name="").filter(~Exists(reporting)).order_by()
+    return published.values("cluster", "node_name").distinct().count()
+
+
+@require_safe
+def cdi_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
+    """One node: what does not fit, the spec files, directories, the runtime."""
+    viewer = person(request)
+    detailed = may_read_everything(viewer)
+    now = timezone.now()
+    node = get_object_or_404(CdiNode, cluster__name=cluster, name=name)
+    judged = judge_nodes([node], now=now)[0]
+    files = visible_files(judged, detailed=detailed)
+    context = {
+        "row": _node_row(judged, detailed=detailed),
+        "node": judged.node,
+        "cluster": judged.cluster,
+        "runtime": judged.node.runtime,
+        "files": [_file_row(file) for file in files],
+        "hidden": len(judged.files) - len(files),
+        "detailed": detailed,
+        "refusal": words.refusal(judged.node.refusal) if judged.node.refusal else "",
+        "tokens": _token_rows(node, now=now) if may_administer(viewer) else [],
+        "may_administer": may_administer(viewer),
+    }
+    return htmx.render(request, "inventory/cdi_detail.html", context)
+
+
+@sensitive_variables("plain")
+@never_cache
+@require_administrator
+@require_http_methods(["GET", "HEAD", "POST"])
+def cdi_token(request: HttpRequest) -> HttpResponse:
+    """The form for a node's token; the answer to the POST shows its text this once."""
+    initial = {"cluster": request.GET.get("cluster"), "node": request.GET.get("node")}
+    form, plain, created = TokenForm(request.POST or None, initial=initial), "", None
+    if request.method == "POST" and form.is_valid():
+        asked = form.cleaned_data
+        try:
+            created, plain = tokens.issue(
+                cluster=asked["cluster"],
+                node_name=asked["node"],
+                lifetime=asked["lifetime"],
+                actor=person(request),
+                now=timezone.now(),
+                source_ip=source_ip(request),
+            )
+        except tokens.UnableToIssueNodeToken as unable:
+            form.add_error(unable.field or None, unable.message)
+    context = {"form": form, "plain": plain, "created": created}
+    status = 422 if form.is_bound and created is None else 200
+    return htmx.render(request, "inventory/cdi_token.html", context, status=status)
+
+
+@require_administrator
+@require_http_methods(["GET", "HEAD", "POST"])
+def cdi_token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks, then ends a node's token."""
+    token = get_object_or_404(CdiToken.objects.select_related("node__cluster"), pk=pk)
+    if request.method == "POST":
+        tokens.revoke(token=token, actor=person(request), now=timezone.now(), source_ip=source_ip(request))
+        messages.success(request, _("The token %(token)s is revoked.") % {"token": token})
+        return htmx.redirect(request, "cdi-detail", token.node.cluster.name, token.node.name)
+    return htmx.render(request, "inventory/cdi_token_revoke.html", {"token": token})
+
+
+# --- rows --------------------------------------------------------------------------------------------
+
+
+def _node_row(judged: Judged, *, detailed: bool) -> NodeRow:
+    return NodeRow(
+        judged=judged,
+        state_label=words.STATES[judged.verdict.state],
+        why=words.why_unknown(judged.verdict),
+        findings=[_finding_row(found) for found in visible_findings(judged, detailed=detailed)],
+    )
+
+
+def _finding_row(found: Finding) -> FindingRow:
+    return FindingRow(TONES[found.severity], words.SEVERITIES[found.severity], words.finding(found))
+
+
+def _file_row(file: CdiSpecFile) -> FileRow:
+    return FileRow(
+        file,
+        [
+            ProblemRow(found["path"], found["level"] != "error", words.problem(found))
+            for found in file.problems
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    token: CdiToken
+    state: str
+    state_label: str
+
+
+def _token_rows(node: CdiNode, *, now: datetime) -> list[TokenRow]:
+    found = CdiToken.objects.filter(node=node).select_related("created_by").order_by("-created_at", "-pk")
+    return [TokenRow(token, *_token_state(token, now=now)) for token in found]
+
+
+def _token_state(token: CdiToken, *, now: datetime) -> tuple[str, str]:
+    if token.revoked_at is not None:
+        return "revoked", _("revoked")
+    if token.expires_at <= now:
+        return "expired", _("expired")
+    return "active", _("active")
