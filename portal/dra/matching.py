@@ -12,7 +12,6 @@ from typing import TypeVar
 import msgspec
 
 from portal.dra import cel
-from portal.dra import features as gates
 from portal.dra.features import Features
 from portal.dra.model import Device, DeviceAttribute, DeviceCapacity
 from portal.dra.semver import InvalidVersion, Semver
@@ -74,7 +73,6 @@ class Matcher:
         self._verdicts: dict[Hashable, Verdict] = {}
         self._reads = _Reads.unknown()
         self._odd = odd
-        self._lists = features.enabled(gates.LIST_TYPE_ATTRIBUTES)
         selector = compiled(expression, features)
         if isinstance(selector, BadExpression):
             self.bad = selector
@@ -85,7 +83,7 @@ class Matcher:
     def key(self, driver: str, device: Device) -> Hashable:
         """Devices with the same key get the same verdict."""
         key = self._reads.key(driver, device)
-        return (key, is_odd(device, lists=self._lists)) if self._odd else key
+        return (key, is_odd(device)) if self._odd else key
 
     def verdict(self, driver: str, device: Device) -> Verdict:
         """Only to be asked when the expression is not `bad`."""
@@ -138,17 +136,15 @@ def view(
     )
 
 
-def is_odd(device: Device, *, lists: bool) -> bool:
-    """Whether CEL cannot take an attribute of the device: no value, no version, or a list while these are
-    off.
-    """
+def is_odd(device: Device) -> bool:
+    """Whether CEL cannot take an attribute of the device: no value, or no version."""
     for attribute in device.attributes.values():
         if attribute.string_value is not None or attribute.int_value is not None:
             continue
         if attribute.version_value is not None:
             if not is_semver(attribute.version_value):
                 return True
-        elif attribute.bool_value is None and not (lists and _good_list(attribute)):
+        elif attribute.bool_value is None and not _good_list(attribute):
             return True
     return False
 

@@ -143,12 +143,8 @@ class Pools:
         self.all = tuple(_ordered(_newest(slices, features)))
         self._local: dict[str, list[Pool]] = defaultdict(list)
         self._shared: list[Pool] = []
-        lists = features.enabled(gates.LIST_TYPE_ATTRIBUTES)
         self.odd = any(
-            is_odd(device, lists=lists)
-            for pool in self.all
-            for item in pool.slices
-            for device in item.spec.devices
+            is_odd(device) for pool in self.all for item in pool.slices for device in item.spec.devices
         )
         """Whether some device has an attribute that CEL cannot take."""
         for pool in self.all:

@@ -199,8 +199,9 @@ def test_new_expressions_may_name_includes_behind_its_gate_only() -> None:
     assert outcome(expression) is True
 
 
-def test_without_the_gate_a_list_makes_the_device_unusable() -> None:
-    assert outcome("true", LISTS) == "evaluation: attribute roots: unsupported attribute value"
+def test_without_the_gate_a_list_makes_the_device_unusable_for_new_expressions_only() -> None:
+    assert outcome("true", LISTS, new=True) == "evaluation: attribute roots: unsupported attribute value"
+    assert outcome('"b" in device.attributes["d"].roots', LISTS) is True
 
 
 def test_a_device_with_an_unusable_attribute_fails_every_selector() -> None:

@@ -89,7 +89,7 @@ def test_an_allocation_is_printed_as_it_would_stand_in_the_status(
     [
         (["--claim", "one"], 0, {"outcome": "allocated", "node": "node-1"}),
         (["--claim", "one", "--node", "node-2"], 0, {"outcome": "allocated", "node": "node-2"}),
-        (["--claim", "one", "--claim", "team/one"], 2, {"outcome": "error", "scope": "claim", "code": "input"}),
+        (["--claim", "one", "--claim", "team/one"], 2, {"scope": "claim", "code": "input"}),
         (["--claim", "three"], 3, {"outcome": "unschedulable"}),
         (["--claim", "nine", "--node", "node-1"], 3, {"outcome": "unschedulable"}),
         (["--claim", "wrong"], 2, {"outcome": "error", "scope": "claim"}),

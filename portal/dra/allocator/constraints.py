@@ -12,6 +12,8 @@ from portal.dra.model.slices import Scalar
 Values = tuple[str, frozenset[Scalar]]
 """Type and values of an attribute; a scalar is a set of one."""
 
+_UNKNOWN: Values = ("", frozenset())
+
 
 def lookup(driver: str, device: Device, attribute: str) -> DeviceAttribute | None:
     """The attribute by its qualified name; a driver may publish those of its own domain without it."""
@@ -37,18 +39,24 @@ class Constraint:
         return not self.requests or parent in self.requests or full_name in self.requests
 
     def values(self, driver: str, device: Device) -> Values | None:
-        """The attribute as type and set of values; None without it, or for a list while these are off."""
+        """The attribute as type and set of values; None without it.
+
+        While lists are off, one is like an attribute of unknown type: kube-scheduler picks such a device as
+        the first one, and never after another.
+        """
         found = lookup(driver, device, self.attribute)
-        value = found.value if found is not None else None
-        if found is None or value is None:
+        if found is None:
             return None
-        if isinstance(value, tuple):
-            return (found.kind, frozenset(value)) if self._lists else None
-        return found.kind, frozenset((value,))
+        value = found.value
+        if self._lists:
+            if value is None:
+                return None
+            return found.kind, frozenset(value if isinstance(value, tuple) else (value,))
+        return _UNKNOWN if value is None or isinstance(value, tuple) else (found.kind, frozenset((value,)))
 
     def add(self, driver: str, device: Device) -> bool:
         values = self.values(driver, device)
-        if values is None:
+        if values is None or (values is _UNKNOWN and self._added):
             return False
         agreed = self.agree(values)
         if agreed is None:

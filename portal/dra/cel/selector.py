@@ -226,7 +226,7 @@ def _compile(expression: str, features: Container[str], *, new: bool, deep: bool
     environment = Environment.of(features, new=new)
     check(tree, source, environment)
     check_literals(tree, source)
-    return Selector(expression, tree, source, lists=environment.list_attributes, deep=deep)
+    return Selector(expression, tree, source, lists=environment.list_attributes or not new, deep=deep)
 
 
 def compile_selector(
@@ -235,8 +235,8 @@ def compile_selector(
     """Compile an expression; raises CelCompileError.
 
     `features` are the names of the gates that are on. Without `enforce_estimate` it compiles as the scheduler
-    does, which knows `includes` and `allowMultipleAllocations` whatever the gates say, so that it understands
-    stored objects. With it, as the API server validates new objects: the gates decide what may be named, and
+    does, which knows `includes`, lists and `allowMultipleAllocations` whatever the gates say, so that it
+    understands stored objects. With it, as the API server validates new objects: the gates decide what may be named, and
     what could cost more than `MAX_COST` at worst is refused.
     """
     gates = frozenset(gate for gate in (CONSUMABLE_CAPACITY, LIST_ATTRIBUTES) if gate in features)

@@ -71,11 +71,22 @@ def test_distinct_devices_share_no_value(count: int, found: Any, expected: objec
     assert picked(tried(fleet(found), claim(ask(count=count), constraints=DISTINCT))) == expected
 
 
-@pytest.mark.parametrize("constraints", [MATCH, DISTINCT])
-def test_lists_satisfy_nothing_while_their_gate_is_off(constraints: Any) -> None:
-    where = fleet(values({"ints": [1]}, 1, 2), features=without(gates.LIST_TYPE_ATTRIBUTES))
-    expected = "unschedulable" if constraints is MATCH else ["r=d1", "r=d2"]
-    assert picked(tried(where, claim(ask(count=2), constraints=constraints))) == expected
+@pytest.mark.parametrize(
+    ("count", "constraints", "expected"),
+    [
+        (1, MATCH, ["r=d0"]),
+        (2, MATCH, "unschedulable"),
+        (1, DISTINCT, ["r=d0"]),
+        (3, DISTINCT, ["r=d0", "r=d2", "r=d3"]),
+        (4, DISTINCT, "unschedulable"),
+    ],
+)
+def test_a_list_can_only_come_first_while_the_gate_for_lists_is_off(
+    count: int, constraints: Any, expected: object
+) -> None:
+    found = values({"ints": [1]}, {"ints": [7]}, 1, 2)
+    where = fleet(found, features=without(gates.LIST_TYPE_ATTRIBUTES))
+    assert picked(tried(where, claim(ask(count=count), constraints=constraints))) == expected
 
 
 def test_a_constraint_concerns_only_the_requests_it_names() -> None:
