@@ -84,7 +84,7 @@ class Check:
 def check_expression(*, cluster: Cluster, expression: str) -> Check:
     """Compile a CEL expression as the API server would, and count the devices of the cluster that it
     matches."""
-    features = features_of(cluster.server_version)
+    features = features_of(cluster.server_version, served=cluster.served)
     try:
         selector = compile_selector(expression, features=features.gates, enforce_estimate=True)
     except CelCompileError as error:
@@ -214,7 +214,7 @@ def _check(cluster: Cluster, wanted: Wanted) -> None:
         raise UnableToChangeClass(
             "expressions", _("A class has at most %(limit)d expressions.") % {"limit": MAX_SELECTORS}
         )
-    features = features_of(cluster.server_version)
+    features = features_of(cluster.server_version, served=cluster.served)
     for number, expression in enumerate(wanted.expressions, 1):
         if len(expression.encode()) > MAX_EXPRESSION:
             raise UnableToChangeClass("expressions", _("An expression has at most 10 KiB."))

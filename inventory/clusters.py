@@ -12,7 +12,7 @@ from django.db.models import ProtectedError
 from django.utils.translation import gettext as _
 
 from inventory import sealing
-from inventory.follow.discovery import CORE, preferred
+from inventory.follow.discovery import discover
 from inventory.models import Cluster, Stream
 from portal.kube import errors
 from portal.kube.client import Client
@@ -27,7 +27,8 @@ READ = tuple(
     for group, resource in (
         *(("", "nodes"), ("", "pods"), ("", "events"), ("resource.k8s.io", "resourceslices")),
         *(("resource.k8s.io", "deviceclasses"), ("resource.k8s.io", "resourceclaims")),
-        ("resource.k8s.io", "resourceclaimtemplates"),
+        *(("resource.k8s.io", "resourceclaimtemplates"), ("resource.k8s.io", "devicetaintrules")),
+        *(("", "namespaces"), ("node.k8s.io", "runtimeclasses")),
     )
     for verb in ("list", "watch")
 )
@@ -88,8 +89,7 @@ def client_for(cluster: Cluster) -> Client:
 def introduce(client: Client) -> Introduction:
     """Ask a cluster what it is and what we may do there. Raises ClusterError."""
     version = client.version()
-    found = preferred(client)
-    served = {plural: resource.api_version for plural, resource in {**CORE, **found}.items()}
+    served = {stream: resource.api_version for stream, resource in discover(client).items()}
     return Introduction(
         url=client.url[:500],
         version=str(version.get("gitVersion", ""))[:40],

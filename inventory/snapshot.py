@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from django.db.models import QuerySet
 
 from inventory.mirror.writer import features_of
-from inventory.models import Claim, Cluster, DeviceClass, Node, ResourceSlice
+from inventory.models import Claim, Cluster, DeviceClass, DeviceTaintRule, Node, ResourceSlice
 from portal.dra import model as dra
 from portal.dra.fleet import Fleet
 
@@ -61,7 +61,8 @@ def _build(cluster: Cluster) -> Fleet:
         classes=_classes(cluster),
         nodes=_nodes(cluster),
         claims=_claims(cluster),
-        features=features_of(cluster.server_version),
+        taint_rules=_taint_rules(cluster),
+        features=features_of(cluster.server_version, served=cluster.served),
     )
 
 
@@ -77,6 +78,11 @@ def _slices(cluster: Cluster) -> Iterator[dra.ResourceSlice]:
 def _classes(cluster: Cluster) -> Iterator[dra.DeviceClass]:
     for name, spec in DeviceClass.objects.filter(cluster=cluster).values_list("name", "spec"):
         yield _decoded("DeviceClass", {"name": name}, {"spec": spec}, dra.DeviceClass)
+
+
+def _taint_rules(cluster: Cluster) -> Iterator[dra.DeviceTaintRule]:
+    for name, spec in DeviceTaintRule.objects.filter(cluster=cluster).values_list("name", "spec"):
+        yield _decoded("DeviceTaintRule", {"name": name}, {"spec": spec}, dra.DeviceTaintRule)
 
 
 def _nodes(cluster: Cluster) -> Iterator[dra.Node]:

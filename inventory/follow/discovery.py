@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from portal.kube import resources
 from portal.kube.client import Client
@@ -10,31 +12,67 @@ from portal.kube.resources import Resource
 GROUP = "resource.k8s.io"
 # Best first; the model normalises all of them to v1.
 PREFERENCE = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta2", "v1beta1"))
-CORE = {resource.plural: resource for resource in (resources.NODES, resources.PODS, resources.EVENTS)}
+# What every cluster serves in one version.
+CORE = {
+    resource.plural: resource
+    for resource in (
+        *(resources.NODES, resources.PODS, resources.EVENTS, resources.NAMESPACES),
+        resources.RUNTIME_CLASSES,
+    )
+}
 # A group may come (an upgrade, a gate) while we follow.
 MAX_AGE_SECONDS = 60.0
+# What was not served a moment ago is not served now either.
+MIN_AGE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """An API group: which of its versions we read, best first, and which of its resources."""
+
+    name: str
+    versions: tuple[str, ...]
+    plurals: frozenset[str]
+
+
+GROUPS = (Group(GROUP, PREFERENCE, frozenset({"resourceslices", "deviceclasses", "resourceclaims",
+                                              "resourceclaimtemplates"})),
+          # Its own: the other resources of v1alpha3 are not those that we know.
+          Group(GROUP, (*PREFERENCE, f"{GROUP}/v1alpha3"), frozenset({"devicetaintrules"})))  # fmt: skip
 
 
 class Discovery:
-    """What one cluster serves; shared by its streams, asked again at most once a minute."""
+    """What one cluster serves; shared by its streams. A group that cannot be asked about stops only those
+    who want something of it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._served: dict[str, Resource] = {}
-        self._asked_at: float | None = None
+        self._served: dict[str, Mapping[str, Mapping[str, Resource]]] = {}
+        self._asked_at: dict[str, float] = {}
 
-    def find(self, plural: str) -> Resource | None:
-        """The resource in the best version served, or None. Raises ClusterError."""
-        if plural in CORE:
-            return CORE[plural]
+    def find(self, stream: str) -> Resource | None:
+        """The resource of a stream in the best version served, or None. Raises ClusterError."""
+        if stream in CORE:
+            return CORE[stream]
+        group = next(group for group in GROUPS if stream in group.plurals)
         with self._lock:
-            found = self._served.get(plural)
-            stale = self._asked_at is None or time.monotonic() - self._asked_at > MAX_AGE_SECONDS
-            if stale or found is None:
-                self._served = preferred(self._client)
-                self._asked_at = time.monotonic()
-            return self._served.get(plural)
+            age = time.monotonic() - self._asked_at.get(group.name, float("-inf"))
+            known = best(group, self._served.get(group.name, {})).get(stream)
+            if age > MAX_AGE_SECONDS or (known is None and age > MIN_AGE_SECONDS):
+                self._served[group.name] = self._client.served(group.name)
+                self._asked_at[group.name] = time.monotonic()
+            return best(group, self._served[group.name]).get(stream)
+
+
+def best(group: Group, served: Mapping[str, Mapping[str, Resource]]) -> dict[str, Resource]:
+    """Stream → resource, of what a group serves in its versions."""
+    found: dict[str, Resource] = {}
+    for version in group.versions:
+        for resource in served.get(version, {}).values():
+            if resource.stream in group.plurals:
+                found.setdefault(resource.stream, resource)
+    return found
 
 
 def preferred(client: Client) -> dict[str, Resource]:
@@ -42,7 +80,18 @@ def preferred(client: Client) -> dict[str, Resource]:
     ClusterError."""
     served = client.served(GROUP)
     found: dict[str, Resource] = {}
-    for version in PREFERENCE:
-        for plural, resource in served.get(version, {}).items():
-            found.setdefault(plural, resource)
+    for group in GROUPS:
+        if group.name == GROUP:
+            found |= best(group, served)
+    return found
+
+
+def discover(client: Client) -> dict[str, Resource]:
+    """Stream → resource, of all that is followed and served. Raises ClusterError."""
+    found = dict(CORE)
+    served: dict[str, Mapping[str, Mapping[str, Resource]]] = {}
+    for group in GROUPS:
+        if group.name not in served:
+            served[group.name] = client.served(group.name)
+        found |= best(group, served[group.name])
     return found

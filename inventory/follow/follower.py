@@ -147,7 +147,9 @@ class Follower:
     def _follow(self, client: Client, over: Callable[[], bool]) -> None:
         cluster = Cluster.objects.get(pk=self.cluster_id)
         writer = Writer(
-            cluster_id=self.cluster_id, holder=self.holder, features=features_of(cluster.server_version)
+            cluster_id=self.cluster_id,
+            holder=self.holder,
+            features=features_of(cluster.server_version, served=cluster.served),
         )
         health = ClusterHealth(cluster_id=self.cluster_id, holder=self.holder, resources=writer.resources)
         self._start_threads(client, cluster, writer)
@@ -228,10 +230,10 @@ class Follower:
                 health.note(message)
             elif message.only_checkpoint:
                 # Saved with the next renewal, when everything before it is stored.
-                self._checkpoints[message.resource.plural] = message
+                self._checkpoints[message.resource.stream] = message
             else:
                 if message.checkpoint:
-                    self._checkpoints.pop(message.resource.plural, None)
+                    self._checkpoints.pop(message.resource.stream, None)
                 batches.append(message)
                 size += len(message.items) + 1
         return batches
@@ -291,8 +293,11 @@ class Follower:
 
 
 _ORDER: dict[str, tuple[str, ...]] = {
+    "namespaces": (),
+    "runtimeclasses": (),
     "nodes": (),
     "resourceslices": (),
+    "devicetaintrules": ("resourceslices",),
     "deviceclasses": (),
     "resourceclaimtemplates": (),
     "resourceclaims": ("nodes", "resourceslices"),

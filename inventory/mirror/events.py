@@ -54,6 +54,7 @@ class PodEvents(MirroredKind[PodEvent, EventObject]):
     model = PodEvent
     namespaced = True
     has_history = False
+    notes_changes = True
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[str, str], PodEvent] = OrderedDict()

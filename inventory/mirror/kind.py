@@ -63,6 +63,9 @@ class MirroredKind(Generic[Row, Obj]):
     namespaced: ClassVar[bool] = False
     # Whether a namesake with another uid is another object, with a history of its own.
     has_history: ClassVar[bool] = True
+    # Whether it says itself (`turn.changed`) if a stored change matters to what is computed from the mirror;
+    # else every one does.
+    notes_changes: ClassVar[bool] = False
 
     def rows(self, turn: Turn, keys: Collection[Key]) -> dict[Key, Row]:
         """The rows of these objects."""

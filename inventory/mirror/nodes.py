@@ -34,6 +34,9 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 class _Info(msgspec.Struct, rename="camel"):
     kubelet_version: str | None = None
+    container_runtime_version: str | None = None
+    kernel_version: str | None = None
+    os_image: str | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -66,6 +69,8 @@ def is_extended_resource(name: str) -> bool:
 class Nodes(MirroredKind[Node, NodeObject]):
     plural = "nodes"
     model = Node
+    # Nodes tell every few minutes that they are well, which changes nothing here.
+    notes_changes = True
 
     def decode(self, item: Item) -> NodeObject:
         return decode_core(item, NodeObject)
@@ -78,6 +83,8 @@ class Nodes(MirroredKind[Node, NodeObject]):
             rows.append(node)
             if change.row is None or any(getattr(node, f) != getattr(change.row, f) for f in _DECISIVE):
                 turn.dirty_nodes.add(node.name)
+            if change.row is None or any(getattr(node, f) != getattr(change.row, f) for f in _TOLD):
+                turn.changed = True
         save(rows, _COLUMNS)
 
     def lose(self, turn: Turn, rows: Sequence[Node]) -> None:
@@ -108,9 +115,11 @@ class Nodes(MirroredKind[Node, NodeObject]):
         )
 
 
+# What is computed from: all but the version of the object.
+_TOLD = (*_DECISIVE, "uid", "capacity", "allocatable")
 _COLUMNS = [
     *("uid", "resource_version", "ready", "unschedulable", "labels", "taints", "capacity", "allocatable"),
-    *("kubelet_version", "created_at"),
+    *("kubelet_version", "container_runtime", "kernel_version", "os_image", "created_at"),
 ]
 
 
@@ -121,6 +130,7 @@ def _ready_condition(obj: NodeObject) -> _Condition | None:
 def _node(turn: Turn, change: Change[Node, NodeObject]) -> Node:
     obj = change.obj
     ready = _ready_condition(obj)
+    info = obj.status.node_info or _Info()
     return Node(
         pk=change.row.pk if change.row else None,
         cluster_id=turn.cluster_id,
@@ -133,7 +143,10 @@ def _node(turn: Turn, change: Change[Node, NodeObject]) -> Node:
         taints=[{"key": t.key, "value": t.value or "", "effect": t.effect} for t in obj.spec.taints or ()],
         capacity=_extended(obj.status.capacity),
         allocatable=_extended(obj.status.allocatable),
-        kubelet_version=((obj.status.node_info and obj.status.node_info.kubelet_version) or "")[:63],
+        kubelet_version=(info.kubelet_version or "")[:63],
+        container_runtime=(info.container_runtime_version or "")[:128],
+        kernel_version=(info.kernel_version or "")[:128],
+        os_image=(info.os_image or "")[:128],
         created_at=parse_time(obj.metadata.creation_timestamp),
     )
 

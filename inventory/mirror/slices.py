@@ -16,6 +16,8 @@ from inventory import identity, profiles
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, Unusable, save
+from inventory.mirror.taint_rules import Rules
+from inventory.mirror.taint_rules import note as note_rule
 from inventory.mirror.turn import Kind, Turn, chunks, digest
 from inventory.models import ClaimDevice, Device, DeviceProfile, Pool, ResourceSlice
 from portal.dra import model as dra
@@ -203,6 +205,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         save([*new, *changed], _DEVICE_COLUMNS)
         turn.dirty_devices |= {device.pk for device in new}
         turn.new_devices |= {device.pk for device in [*new, *changed]}
+        _note_rules(turn, new)
         _link_holders(turn, new)
 
     def _drop(self, turn: Turn, gone: list[Device], pools: dict[int, Pool]) -> None:
@@ -356,6 +359,16 @@ def _note_taint(
         name=device.name,
         facts={**_facts(device, pool, digest_of), "taint": taint},
     )
+
+
+def _note_rules(turn: Turn, new: list[Device]) -> None:
+    """Rules taint devices that come under them, too."""
+    rules = Rules.of(turn.cluster_id) if new else None
+    for device in new if rules else ():
+        assert rules is not None
+        pool = device.pool
+        for rule in rules.on(driver=pool.driver, pool=pool.name, device=device.name):
+            note_rule(turn, Kind.DEVICE_TAINTED, rule, device, again=turn.now.isoformat())
 
 
 def _link_holders(turn: Turn, new: list[Device]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from inventory.mirror import reach
+from inventory.mirror.taint_rules import Rules
 from inventory.mirror.turn import Turn, chunks
 from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Pool, ResourceSlice
 from portal.dra import model as dra
@@ -53,6 +54,7 @@ class _Surroundings:
     anywhere: Mapping[int, Reason]
     pools: Mapping[int, Pool]
     holds: Mapping[int, Sequence[_Hold]]
+    rules: Rules
     # Devices that cannot be had because others have used up the counters that they share.
     starved: frozenset[int]
 
@@ -66,8 +68,9 @@ def refresh(turn: Turn) -> None:
         sharing = Pool.objects.filter(devices__in=ids, has_counters=True)
         turn.dirty_pools |= set(sharing.values_list("pk", flat=True))
     verdicts: dict[Verdict, list[int]] = defaultdict(list)
+    rules = Rules.of(turn.cluster_id)
     for devices in _touched(turn):
-        around = _surroundings(turn, devices)
+        around = _surroundings(turn, devices, rules)
         for device in devices:
             verdict = _judge(device, around)
             if verdict != (device.state, device.reason):
@@ -103,7 +106,7 @@ def _touched(turn: Turn) -> Iterator[list[_Device]]:
         ]
 
 
-def _surroundings(turn: Turn, devices: Sequence[_Device]) -> _Surroundings:
+def _surroundings(turn: Turn, devices: Sequence[_Device], rules: Rules) -> _Surroundings:
     pools = Pool.objects.in_bulk({device.pool_id for device in devices})
     nodes: dict[str, Reason] = {}
     names = {device.node_name for device in devices} - {""}
@@ -126,7 +129,9 @@ def _surroundings(turn: Turn, devices: Sequence[_Device]) -> _Surroundings:
         cluster_id=turn.cluster_id,
         devices=[(device.pk, device.slice_id, device.name) for device in devices if not device.node_name],
     )
-    return _Surroundings(nodes=nodes, anywhere=anywhere, pools=pools, holds=holds, starved=_starved(counted))
+    return _Surroundings(
+        nodes=nodes, anywhere=anywhere, pools=pools, holds=holds, rules=rules, starved=_starved(counted)
+    )
 
 
 def _judge(device: _Device, around: _Surroundings) -> Verdict:
@@ -149,6 +154,8 @@ def _obstacle(device: _Device, around: _Surroundings) -> Reason:
     if pool.problem:
         return Reason.INVALID
     if any(taint.get("effect") in PREVENTING for taint in device.taints):
+        return Reason.TAINTED
+    if around.rules and around.rules.prevent(driver=pool.driver, pool=pool.name, device=device.name):
         return Reason.TAINTED
     if not device.node_name:
         return around.anywhere[device.pk]

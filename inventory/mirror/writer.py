@@ -6,7 +6,7 @@ more, even if it does not know yet.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -20,27 +20,34 @@ from inventory.mirror.claims import Claims
 from inventory.mirror.classes import DeviceClasses
 from inventory.mirror.events import PodEvents
 from inventory.mirror.kind import Change, MirroredKind, Unusable
+from inventory.mirror.namespaces import Namespaces
 from inventory.mirror.nodes import Nodes
 from inventory.mirror.pods import Pods
+from inventory.mirror.runtimes import RuntimeClasses
 from inventory.mirror.slices import ResourceSlices
+from inventory.mirror.taint_rules import DeviceTaintRules
 from inventory.mirror.templates import ClaimTemplates
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks
 from inventory.models import Cluster, Observation, Stream, SyncProblem
-from portal.dra.features import LATEST, Features, UnknownFeature
+from portal.dra.features import DEVICE_TAINT_RULES, DEVICE_TAINTS, LATEST, Features, UnknownFeature
 
 log = logging.getLogger(__name__)
+
+_GATES_OF = {"devicetaintrules": (DEVICE_TAINTS, DEVICE_TAINT_RULES)}
 
 
 class LeaseLost(Exception):
     """Another follower writes for this cluster now; nothing of the transaction was stored."""
 
 
-def features_of(server_version: str) -> Features:
-    """The gates that a cluster of this version presumably has on."""
+def features_of(server_version: str, *, served: Collection[str] = ()) -> Features:
+    """The gates that a cluster of this version presumably has on, and those without which it would not serve
+    what it does serve (plural names)."""
     try:
-        return Features.for_version(server_version)
+        preset = Features.for_version(server_version)
     except UnknownFeature:
-        return Features.for_version(LATEST)
+        preset = Features.for_version(LATEST)
+    return preset.with_gates(*(gate for plural in served for gate in _GATES_OF.get(plural, ())))
 
 
 class Writer:
@@ -52,7 +59,8 @@ class Writer:
         self.features = features
         self.skew = timedelta(0)
         kinds: list[MirroredKind[Any, Any]] = [
-            *(Nodes(), ResourceSlices(), DeviceClasses(), Claims(), ClaimTemplates(), Pods(), PodEvents())
+            *(Nodes(), ResourceSlices(), DeviceClasses(), Claims(), ClaimTemplates(), Pods(), PodEvents()),
+            *(Namespaces(), DeviceTaintRules(), RuntimeClasses()),
         ]
         self._kinds: Mapping[str, MirroredKind[Any, Any]] = {kind.plural: kind for kind in kinds}
 
@@ -118,7 +126,7 @@ class Writer:
     def _apply_all(self, turn: Turn, batches: Sequence[Batch], *, careful: bool) -> None:
         for batch in batches:
             turn.begin(received_at=batch.received_at, since=batch.since)
-            kind = self._kinds[batch.resource.plural]
+            kind = self._kinds[batch.resource.stream]
             self._apply(turn, kind, batch, careful=careful)
             kind.settle(turn)
             if batch.present is not None:
@@ -126,7 +134,7 @@ class Writer:
             if batch.gap is not None:
                 _note_gap(turn, batch)
             self._save_checkpoint(turn, kind, batch)
-        if any(batch.resource.plural == "pods" for batch in batches):
+        if any(batch.resource.stream == "pods" for batch in batches):
             # Events that came before their Pod.
             self._kinds["events"].settle(turn)
         matching.match_new(turn)
@@ -183,7 +191,7 @@ class Writer:
             turn.changed = True
             kind.lose(turn, lost)
         if changes:
-            turn.changed = True
+            turn.changed = turn.changed or not kind.notes_changes
             kind.store(turn, changes)
         if deleted:
             self._lose(turn, kind, deleted)
@@ -251,7 +259,7 @@ class Writer:
         with transaction.atomic():
             self._claim_lease()
             for batch in batches:
-                streams = Stream.objects.filter(cluster_id=self.cluster_id, resource=batch.resource.plural)
+                streams = Stream.objects.filter(cluster_id=self.cluster_id, resource=batch.resource.stream)
                 streams.update(heard_at=batch.received_at, resource_version=batch.checkpoint)
 
 
@@ -281,7 +289,7 @@ def _rounds(items: Sequence[Item]) -> list[list[Item]]:
 def _note_gap(turn: Turn, batch: Batch) -> None:
     assert batch.gap is not None
     since = batch.gap.since
-    resource = batch.resource.plural
+    resource = batch.resource.stream
     turn.observe(
         Kind.GAP,
         key=f"gap/{resource}/{since.isoformat()}",

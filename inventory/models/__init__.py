@@ -15,6 +15,7 @@ from inventory.models.devices import (
 )
 from inventory.models.findings import DiagnosisTask, Finding, RuleState, Severity
 from inventory.models.observations import Observation
+from inventory.models.policies import DeviceTaintRule, Namespace, RuntimeClass
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
 __all__ = [
@@ -29,8 +30,10 @@ __all__ = [
     "Device",
     "DeviceClass",
     "DeviceProfile",
+    "DeviceTaintRule",
     "DiagnosisTask",
     "Finding",
+    "Namespace",
     "NamespaceBinding",
     "Node",
     "Observation",
@@ -41,6 +44,7 @@ __all__ = [
     "Pool",
     "ResourceSlice",
     "RuleState",
+    "RuntimeClass",
     "Severity",
     "Stream",
     "SyncProblem",

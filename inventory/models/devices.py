@@ -33,7 +33,11 @@ class Node(Mirrored):
     # Extended resources only (cpu, memory, … left out): {"nvidia.com/gpu": "2"}.
     capacity = models.JSONField(default=dict)
     allocatable = models.JSONField(default=dict)
+    # status.nodeInfo: "v1.36.2", "containerd://2.1.4", "6.12.41", "Debian GNU/Linux 13".
     kubelet_version = models.CharField(max_length=63, blank=True)
+    container_runtime = models.CharField(max_length=128, blank=True)
+    kernel_version = models.CharField(max_length=128, blank=True)
+    os_image = models.CharField(max_length=128, blank=True)
     created_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
+# Whose resources go by their full names.
+AMBIGUOUS_GROUPS = frozenset({"kueue.x-k8s.io", "scheduling.k8s.io"})
+
 
 @dataclass(frozen=True)
 class Resource:
@@ -19,6 +22,11 @@ class Resource:
     def group(self) -> str:
         """The API group; "" for the core group."""
         return self.api_version.rpartition("/")[0]
+
+    @property
+    def stream(self) -> str:
+        """A name that no other resource has: several groups know a `workloads`."""
+        return f"{self.plural}.{self.group}" if self.group in AMBIGUOUS_GROUPS else self.plural
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """URL path below the server's address. Without `namespace`, a namespaced collection means all of
@@ -47,6 +55,7 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
 DEVICE_TAINT_RULES = Resource(
     "resource.k8s.io/v1", "devicetaintrules", namespaced=False, kind="DeviceTaintRule"
 )
+RUNTIME_CLASSES = Resource("node.k8s.io/v1", "runtimeclasses", namespaced=False, kind="RuntimeClass")
 ACCESS_REVIEWS = Resource(
     "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False, kind="SelfSubjectAccessReview"
 )

@@ -1,7 +1,7 @@
 """A cluster row and a writer for it, fed with objects directly."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from inventory.models import Cluster, Observation, Stream
 from portal.dra.features import Features
 from portal.kube.resources import (
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -28,6 +29,7 @@ RESOURCES: dict[str, Resource] = {
     for resource in (
         *CORE.values(),
         *(RESOURCE_SLICES, DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES),
+        DEVICE_TAINT_RULES,
     )
 }
 
@@ -46,6 +48,8 @@ class Mirror:
         import msgspec
 
         resource = RESOURCES[objects[0]["kind"]] if objects else more.pop("resource")
+        if version := more.pop("version", ""):
+            resource = replace(resource, api_version=f"{resource.group}/{version}")
         more.pop("resource", None)
         items: list[Item] = []
         bad: list[Unreadable] = []
@@ -57,11 +61,14 @@ class Mirror:
                 items.append(named)
         return Batch(resource=resource, received_at=self.now, items=items, unreadable=bad, **more)
 
-    def see(self, *objects: Json, deleted: bool = False, since: datetime | None = None) -> int:
+    def see(
+        self, *objects: Json, deleted: bool = False, since: datetime | None = None, version: str = ""
+    ) -> int:
         """These objects (of one kind) were added or changed, as told by a watch."""
         self.now += timedelta(seconds=1)
-        version = objects[-1]["metadata"]["resourceVersion"]
-        return self.apply(self.batch(*objects, deleted=deleted, since=since, checkpoint=version))
+        checkpoint = objects[-1]["metadata"]["resourceVersion"]
+        batch = self.batch(*objects, deleted=deleted, since=since, checkpoint=checkpoint, version=version)
+        return self.apply(batch)
 
     def lists(self, *objects: Json, kind: str, since: datetime | None = None, gap: Gap | None = None) -> int:
         """A completed list with exactly these objects."""

@@ -99,7 +99,7 @@ class Mini:
         resources = [
             {"name": r.plural, "kind": r.kind, "namespaced": r.namespaced}
             for r in RESOURCES.values()
-            if "/" in r.api_version and r.plural not in self.missing
+            if r.group == "resource.k8s.io" and r.plural not in self.missing
         ]
         return Reply(body={"resources": resources})
 

@@ -189,3 +189,31 @@ def changed(obj: Json, **parts: Any) -> Json:
     """The object with some top-level parts replaced and a new resourceVersion."""
     metadata = obj["metadata"] | {"resourceVersion": str(next(_versions))} | parts.pop("metadata", {})
     return obj | parts | {"metadata": metadata}
+
+
+def namespace(name: str, **labels: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta(name, labels=labels)}
+
+
+def runtime_class(name: str, *, handler: str) -> Json:
+    overhead = {"podFixed": {"cpu": "250m"}}
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": meta(name),
+        "handler": handler,
+        "overhead": overhead,
+    }
+
+
+def taint_rule(name: str, *, effect: str = "NoSchedule", **selector: str) -> Json:
+    """A rule that taints what `selector` (driver, pool, device) selects."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": meta(name),
+        "spec": {
+            "deviceSelector": selector,
+            "taint": {"key": f"example.com/{name}", "value": "broken", "effect": effect},
+        },
+    }

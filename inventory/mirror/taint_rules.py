@@ -1,0 +1,160 @@
+"""DeviceTaintRules: an administrator's taint on all devices that a rule selects.
+
+The taint is not copied to the devices: a rule may select a whole driver. Whoever judges a device asks the
+cluster's rules, of which there are few.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from django.db.models import QuerySet
+
+from inventory.mirror.batches import Item
+from inventory.mirror.decoding import decode_core, decode_dra
+from inventory.mirror.kind import Change
+from inventory.mirror.plain import PlainKind
+from inventory.mirror.turn import Kind, Turn, digest, parse_time
+from inventory.models import Device, DeviceTaintRule
+from portal.dra import model as dra
+from portal.dra.taints import PREVENTING
+
+
+class _Status(msgspec.Struct):
+    conditions: list[dict[str, Any]] | None = None
+
+
+class _WithStatus(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+@dataclass(frozen=True)
+class RuleObject:
+    rule: dra.DeviceTaintRule
+    conditions: list[dict[str, Any]]
+
+
+class DeviceTaintRules(PlainKind[DeviceTaintRule, RuleObject]):
+    plural = "devicetaintrules"
+    model = DeviceTaintRule
+    columns = (
+        *("selects", "driver", "pool_name", "device_name", "key", "value", "effect", "added_at", "spec"),
+        "conditions",
+    )
+
+    def decode(self, item: Item) -> RuleObject:
+        rule = decode_dra(item, dra.DeviceTaintRule)
+        return RuleObject(rule, decode_core(item, _WithStatus).status.conditions or [])
+
+    def row(self, turn: Turn, change: Change[DeviceTaintRule, RuleObject]) -> DeviceTaintRule:
+        rule = change.obj.rule
+        selector, taint = rule.spec.device_selector, rule.spec.taint
+        added = parse_time(taint.time_added) or parse_time(rule.metadata.creation_timestamp)
+        return DeviceTaintRule(
+            **self.common(turn, change),
+            selects=selector is not None,
+            driver=((selector and selector.driver) or "")[:63],
+            pool_name=((selector and selector.pool) or "")[:253],
+            device_name=((selector and selector.device) or "")[:63],
+            key=taint.key[:317],
+            value=taint.value[:63],
+            effect=taint.effect[:63],
+            added_at=added,
+            spec=dra.encode(rule.spec),
+            conditions=change.obj.conditions,
+        )
+
+    def store(self, turn: Turn, changes: Sequence[Change[DeviceTaintRule, RuleObject]]) -> None:
+        super().store(turn, changes)
+        for change in changes:
+            old, new = change.row, self.row(turn, change)
+            if old is not None and (old.uid, old.spec) == (new.uid, new.spec):
+                # Only its status changed: how far the eviction has come.
+                continue
+            if old is not None:
+                _touch(turn, old, Kind.DEVICE_UNTAINTED)
+            _touch(turn, new, Kind.DEVICE_TAINTED)
+
+    def lose(self, turn: Turn, rows: Sequence[DeviceTaintRule]) -> None:
+        super().lose(turn, rows)
+        for row in rows:
+            _touch(turn, row, Kind.DEVICE_UNTAINTED)
+
+
+def _touch(turn: Turn, rule: DeviceTaintRule, kind: Kind) -> None:
+    """Have the devices of a rule judged anew, and note for each what the rule did."""
+    turn.changed = turn.fleet_changed = True
+    rows = selected_by(rule).select_related("pool").only("name", "hardware_id", "node_name", "pool")
+    for device in rows.iterator(chunk_size=2000):
+        turn.dirty_devices.add(device.pk)
+        note(turn, kind, rule, device)
+
+
+def note(turn: Turn, kind: Kind, rule: DeviceTaintRule, device: Device, *, again: str = "") -> None:
+    """A rule began or ceased to taint a device (whose pool is loaded). `again` tells a device that came
+    (back) under a rule from a rule that came over a device."""
+    place = digest(device.pool.driver, device.pool.name, device.name)
+    what = "tainted" if kind == Kind.DEVICE_TAINTED else "untainted"
+    turn.observe(
+        kind,
+        key=f"device/{place}/rule/{rule.uid}/{what}/{rule.resource_version}{again}",
+        moment=turn.observed(),
+        name=device.name,
+        facts={
+            "driver": device.pool.driver,
+            "pool": device.pool.name,
+            "device": device.name,
+            "node": device.node_name,
+            "hardware_id": device.hardware_id,
+            "rule": rule.name,
+            "taint": {"key": rule.key, "value": rule.value, "effect": rule.effect},
+        },
+    )
+
+
+def selected_by(rule: DeviceTaintRule) -> QuerySet[Device]:
+    """The devices that a rule selects."""
+    devices = Device.objects.filter(cluster_id=rule.cluster_id)
+    if not rule.selects:
+        return devices.none()
+    wanted = {"pool__driver": rule.driver, "pool__name": rule.pool_name, "name": rule.device_name}
+    return devices.filter(**{column: value for column, value in wanted.items() if value})
+
+
+class Rules:
+    """The rules of one cluster, to be asked device by device."""
+
+    def __init__(self, rules: Iterable[DeviceTaintRule]) -> None:
+        self._rules = [rule for rule in rules if rule.selects]
+
+    @classmethod
+    def of(cls, cluster_id: int) -> "Rules":
+        """As mirrored now; one query."""
+        return cls(DeviceTaintRule.objects.filter(cluster_id=cluster_id).order_by("name"))
+
+    @classmethod
+    def of_all(cls, cluster_ids: Iterable[int]) -> Mapping[int, "Rules"]:
+        """The same for several clusters; one query."""
+        found: dict[int, list[DeviceTaintRule]] = defaultdict(list)
+        for rule in DeviceTaintRule.objects.filter(cluster_id__in=list(cluster_ids)).order_by("name"):
+            found[rule.cluster_id].append(rule)
+        return {cluster: cls(rules) for cluster, rules in found.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def on(self, *, driver: str, pool: str, device: str) -> list[DeviceTaintRule]:
+        """The rules that taint this device, by name."""
+        return [
+            rule
+            for rule in self._rules
+            if rule.driver in ("", driver)
+            and rule.pool_name in ("", pool)
+            and rule.device_name in ("", device)
+        ]
+
+    def prevent(self, *, driver: str, pool: str, device: str) -> bool:
+        """Whether a rule keeps the device from those who tolerate nothing."""
+        return any(rule.effect in PREVENTING for rule in self.on(driver=driver, pool=pool, device=device))
