@@ -90,10 +90,12 @@ def test_keys_tell_equal_quantities_apart_that_are_written_differently() -> None
 
 
 def test_keys_contain_what_makes_a_device_unusable() -> None:
-    selector = compile_selector("device.driver == 'd'")
-    good = DeviceView(driver="d")
-    assert selector.memo_key(good) != selector.memo_key(DeviceView(driver="d", unusable="broken"))
-    assert selector.memo_key(good) != selector.memo_key(DeviceView(driver="d", attributes={"l": (1,)}))
+    stored = compile_selector("device.driver == 'd'")
+    new = compile_selector("device.driver == 'd'", enforce_estimate=True)
+    good, with_list = DeviceView(driver="d"), DeviceView(driver="d", attributes={"l": (1,)})
+    assert stored.memo_key(good) != stored.memo_key(DeviceView(driver="d", unusable="broken"))
+    assert stored.memo_key(good) == stored.memo_key(with_list)
+    assert new.memo_key(good) != new.memo_key(with_list)
 
 
 def test_selectors_are_shared() -> None:

@@ -236,8 +236,8 @@ def compile_selector(
 
     `features` are the names of the gates that are on. Without `enforce_estimate` it compiles as the scheduler
     does, which knows `includes`, lists and `allowMultipleAllocations` whatever the gates say, so that it
-    understands stored objects. With it, as the API server validates new objects: the gates decide what may be named, and
-    what could cost more than `MAX_COST` at worst is refused.
+    understands stored objects. With it, as the API server validates new objects: the gates decide what may be
+    named, and what could cost more than `MAX_COST` at worst is refused.
     """
     gates = frozenset(gate for gate in (CONSUMABLE_CAPACITY, LIST_ATTRIBUTES) if gate in features)
     found = _compile_once(expression, gates, new=enforce_estimate)
