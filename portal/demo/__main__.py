@@ -48,6 +48,14 @@ def _arguments() -> argparse.Namespace:
         default=(),
         help=f"optional parts not to install, separated by commas: {', '.join(OPTIONAL)}",
     )
+    parser.add_argument(
+        "--device-class-mapping",
+        type=_mapping,
+        action="append",
+        default=[],
+        metavar="CLASS=RESOURCE",
+        help="under which name queues count the devices of a class; else under its extended resource",
+    )
     parser.add_argument("--kubeconfig-out", type=Path, help="where to write the kubeconfig")
     parser.add_argument("--tls", action="store_true", help="serve HTTPS: kubectl sends no token without it")
     parser.add_argument(
@@ -63,6 +71,13 @@ def _arguments() -> argparse.Namespace:
         help="changes a second of a generated fleet: claims=200,pods=100",
     )
     return parser.parse_args()
+
+
+def _mapping(text: str) -> tuple[str, str]:
+    device_class, found, resource = text.partition("=")
+    if not (found and device_class and resource):
+        raise argparse.ArgumentTypeError(f"{text!r} is not CLASS=RESOURCE")
+    return device_class, resource
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -112,7 +127,13 @@ async def _work(store: Store, arguments: argparse.Namespace) -> None:
         tasks.create_task(keep_quotas(store))
         tasks.create_task(expire_events(store))
         if not arguments.no_controllers:
-            tasks.create_task(controllers.run(store, kubelet=not arguments.no_kubelet))
+            tasks.create_task(
+                controllers.run(
+                    store,
+                    kubelet=not arguments.no_kubelet,
+                    device_class_mappings=dict(arguments.device_class_mapping),
+                )
+            )
         if arguments.churn:
             churn = Churn.parse(arguments.churn, store=store, size=FleetSize.parse(arguments.fleet))
             tasks.create_task(churn.run())

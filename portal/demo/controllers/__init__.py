@@ -1,8 +1,10 @@
 """The controllers of the embedded cluster: what makes Pods, claims and nodes move."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
+from portal.demo.catalog import KUEUE
 from portal.demo.store import Store
 from portal.dra.features import DEVICE_TAINT_RULES, Features
 
@@ -14,16 +16,23 @@ from .jobs import Jobs
 from .kubelet import NodeHeart, PodRunner
 from .loop import Controller
 from .nodes import NodeHealth, OrphanedPods
+from .queues import Queues
 from .scheduling import Scheduler
 from .world import World
 
 
-async def run(store: Store, *, features: Features | None = None, kubelet: bool = True) -> None:
+async def run(
+    store: Store,
+    *,
+    features: Features | None = None,
+    kubelet: bool = True,
+    device_class_mappings: Mapping[str, str] | None = None,
+) -> None:
     """Run all controllers until cancelled. All state is in the store, so that they may stop at any moment.
 
     ``features`` are the gates that are on (default: those of the store, and taint rules, which it serves).
     Without ``kubelet`` the cluster is a bare control plane: Pods are placed but never start, and nodes are
-    as ready as somebody says they are.
+    as ready as somebody says they are. ``device_class_mappings`` (DeviceClass → resource) are for queues.
     """
     world = World(store)
     # Indexes fill as they subscribe: the world is read first, so that nothing is judged half seen.
@@ -39,6 +48,8 @@ async def run(store: Store, *, features: Features | None = None, kubelet: bool =
         health,
         OrphanedPods(world),
     ]
+    if KUEUE in store.installed:
+        controllers.append(Queues(world, device_class_mappings or {}))
     if kubelet:
         reports = DeviceReports(world)
         controllers += [reports, PodRunner(world, reports), NodeHeart(world)]

@@ -42,7 +42,7 @@ class Jobs(Controller[Key]):
         pods = [world.pods.objects[pod] for pod in self._pods[job["metadata"]["uid"]]]
         counts = _Counts(pods, already=status)
         spec = job["spec"]
-        status.setdefault("startTime", world.stamp())
+        self._note_suspension(job, status)
         outcome = self._outcome(spec, counts)
         if outcome is None and not spec.get("suspend"):
             self._create_missing(job, counts)
@@ -58,6 +58,29 @@ class Jobs(Controller[Key]):
                 del status[name]
         world.store.update_status("jobs", job, manager=MANAGER)
         return self._retire(key, job) if outcome is not None else None
+
+    def _note_suspension(self, job: Object, status: Object) -> None:
+        """A suspended Job has not started; one that goes on starts anew."""
+        now, suspended = self.world.stamp(), bool(job["spec"].get("suspend"))
+        was_suspended = any(
+            item["type"] == "Suspended" and item["status"] == "True" for item in _conditions(job)
+        )
+        if suspended:
+            status.pop("startTime", None)
+        elif was_suspended:
+            status["startTime"] = now
+        else:
+            status.setdefault("startTime", now)
+        if suspended != was_suspended:
+            reason, word = ("JobSuspended", "suspended") if suspended else ("JobResumed", "resumed")
+            condition = {
+                "type": "Suspended",
+                "status": str(suspended),
+                "reason": reason,
+                "message": f"Job {word}",
+                "lastProbeTime": now,
+            }
+            status["conditions"] = set_condition(status.get("conditions", ()), condition, now=now)
 
     @staticmethod
     def _outcome(spec: Object, counts: "_Counts") -> tuple[str, str, str] | None:

@@ -44,6 +44,12 @@ class World:
         self.namespaces = View(store, "namespaces", decoder(Described))
         self.quotas = View(store, "resourcequotas", decoder(Described))
         self.accounts = View(store, "serviceaccounts", decoder(Described))
+        self.pod_groups = View(store, "podgroups", decoder(Described))
+        self.groupings = View(store, "workloads", decoder(Described))
+        self.workloads = View(store, "workloads.kueue.x-k8s.io", decoder(Described))
+        self.cluster_queues = View(store, "clusterqueues.kueue.x-k8s.io", decoder(Described))
+        self.local_queues = View(store, "localqueues.kueue.x-k8s.io", decoder(Described))
+        self.flavors = View(store, "resourceflavors.kueue.x-k8s.io", decoder(Described))
 
         self.views: dict[str, View[Any]] = {
             view.plural: view for view in vars(self).values() if isinstance(view, View)
