@@ -7,6 +7,7 @@ import pytest
 from portal.kube.errors import AlreadyExists, Invalid
 from portal.kube.resources import PODS, RESOURCE_CLAIMS
 from tests.contract import objects
+from tests.contract.gates import minor_version
 from tests.contract.room import Room
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -105,7 +106,9 @@ def test_a_freed_device_goes_to_the_pod_that_waits_for_it(room: Room) -> None:
     assert not room.get_claim("mine").get("status")
 
 
-def test_a_higher_priority_does_not_take_a_held_device(room: Room) -> None:
+def test_a_higher_priority_does_not_take_a_held_device(room: Room, is_real: bool) -> None:
+    if is_real and minor_version(room.client) >= 37:
+        pytest.skip("later schedulers may preempt who holds a device (KEP-5690)")
     device_class = room.machine("gpu-0")
     room.claim("mine", objects.request(device_class))
     room.pod("holder", claims={"device": "mine"})
@@ -212,7 +215,7 @@ def test_what_a_claim_asks_for_cannot_be_changed(room: Room) -> None:
     with pytest.raises(Invalid) as refused:
         room.client.replace(RESOURCE_CLAIMS, "fixed", claim, namespace=room.namespace)
     assert refused.value.status == 422
-    assert [cause.field for cause in refused.value.causes] == ["spec"]
+    assert {cause.field for cause in refused.value.causes} == {"spec"}
     assert "immutable" in refused.value.causes[0].message
 
 

@@ -111,7 +111,8 @@ def test_shares_of_a_device_add_up_to_its_capacity(room: Room, needs: Needs) -> 
         room.pod(name, claims={"device": name})
         room.until_running(name)
         (result,) = room.get_claim(name)["status"]["allocation"]["devices"]["results"]
-        assert (result["device"], result["consumedCapacity"]) == ("gpu-0", {"memory": memory})
+        assert result["device"] == "gpu-0"
+        assert list(result["consumedCapacity"].values()) == [memory]
         assert result["shareID"]
     room.claim("third", objects.request(device_class, capacity={"requests": {"memory": "1Gi"}}))
     room.pod("third", claims={"device": "third"})

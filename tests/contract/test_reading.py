@@ -7,9 +7,17 @@ import pytest
 
 from portal.kube.client import Client, Request
 from portal.kube.errors import Conflict, Gone
-from portal.kube.resources import ACCESS_REVIEWS, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from portal.kube.resources import (
+    ACCESS_REVIEWS,
+    EVENTS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
 from portal.kube.watch import Bookmark, Event
 from tests.contract import objects
+from tests.contract.kubelet import LEASES
 from tests.contract.room import Room
 
 
@@ -63,7 +71,7 @@ def test_a_watch_carries_bookmarks_from_which_another_can_go_on(room: Room) -> N
     room.claim("one", objects.request(device_class))
     bookmarks: list[str] = []
     with room.client.watch(
-        RESOURCE_CLAIMS, resource_version=page.resource_version, namespace=room.namespace, timeout_seconds=6
+        RESOURCE_CLAIMS, resource_version=page.resource_version, namespace=room.namespace, timeout_seconds=8
     ) as watch:
         for batch in watch:
             bookmarks += [event.resource_version for event in batch if isinstance(event, Bookmark)]
@@ -76,17 +84,29 @@ def test_a_watch_carries_bookmarks_from_which_another_can_go_on(room: Room) -> N
     assert (event.type, names([event.object])) == ("ADDED", ["two"])
 
 
-def test_a_version_from_long_ago_is_gone(room: Room) -> None:
+def test_a_version_from_long_ago_is_gone(room: Room, is_real: bool) -> None:
     device_class = room.device_class()
     room.claim("restless", objects.request(device_class))
     for number in range(520):
         body = {"metadata": {"labels": {"turn": str(number)}}}
         room.client.patch(RESOURCE_CLAIMS, "restless", body, namespace=room.namespace)
-    with (
-        pytest.raises(Gone),
-        room.client.watch(RESOURCE_CLAIMS, resource_version="1", timeout_seconds=5) as watch,
-    ):
-        list(watch)
+    if is_gone(room.client, RESOURCE_CLAIMS):
+        return
+    # A real API server forgets only what is older than a minute or so, and that only when there is much of
+    # it. Of what it has, Leases are written most often.
+    assert is_real, "the embedded cluster under test has a short memory"
+    if not is_gone(room.client, LEASES):
+        pytest.skip("the cluster is so young that it remembers everything since its first version")
+
+
+def is_gone(client: Client, resource: Resource) -> bool:
+    """Whether a watch from the first version of all is refused as too old: at once, or as its first event."""
+    try:
+        with client.watch(resource, resource_version="1", timeout_seconds=3) as watch:
+            list(watch)
+    except Gone:
+        return True
+    return False
 
 
 def test_a_write_based_on_an_old_version_is_refused(room: Room) -> None:

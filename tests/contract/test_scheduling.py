@@ -15,8 +15,9 @@ def test_the_scheduler_says_why_a_pod_fits_nowhere(room: Room) -> None:
     assert re.match(r"^0/\d+ nodes are available: ", message)
     conditions = {item["type"]: item for item in room.get_pod("waiting")["status"]["conditions"]}
     assert conditions["PodScheduled"]["reason"] == "Unschedulable"
-    event = room.until_event(pod, "FailedScheduling", "cannot allocate all claims")
+    event = room.until_event(pod, "FailedScheduling")
     assert event["type"] == "Warning"
+    assert event["message"]
 
 
 def test_a_cordoned_node_is_not_chosen_until_it_is_opened(room: Room) -> None:
@@ -155,5 +156,7 @@ def test_a_broken_selector_stops_the_pod_instead_of_being_skipped(room: Room) ->
     device_class = room.machine("gpu-0")
     room.claim("one", objects.request(device_class, f"device.attributes['{room.driver}'].absent == 'x'"))
     pod = room.pod("stuck", claims={"device": "one"})
-    room.until_event(pod, "FailedScheduling", "absent")
+    room.until_unschedulable("stuck", "absent")
+    assert room.until_event(pod, "FailedScheduling")["type"] == "Warning"
     assert not room.get_claim("one").get("status")
+    assert not room.get_pod("stuck")["spec"].get("nodeName")

@@ -3,6 +3,7 @@
 Everything is sent as a dry-run; only the objects that a change is tried on are made, and deleted again.
 """
 
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 
@@ -59,7 +60,7 @@ def before(case: Case, shared_room: Room) -> Iterator[Object | None]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.resource}: {case.name}", indirect=True)
-def test_the_table_holds(case: Case, before: Object | None, shared_room: Room) -> None:
+def test_the_table_holds(case: Case, before: Object | None, shared_room: Room, is_real: bool) -> None:
     body = settled(case, case.obj, shared_room)
     collection = case.collection(shared_room.namespace)
     method, path = {
@@ -76,4 +77,16 @@ def test_the_table_holds(case: Case, before: Object | None, shared_room: Room) -
     assert refused.value.status == case.code, refused.value.message
     if case.fields is not None:
         assert isinstance(refused.value, Invalid)
-        assert {cause.field for cause in refused.value.causes} == case.fields, refused.value.message
+        named = {cause.field for cause in refused.value.causes}
+        if is_real:
+            missed = {field for field in case.fields if not any(points_at(said, field) for said in named)}
+            assert not missed, f"{refused.value.message}; named: {named}"
+        else:
+            assert named == case.fields, refused.value.message
+
+
+def points_at(said: str, field: str) -> bool:
+    """Whether a cause leads people to the field. Releases differ in how near they come (a wrong key of a map
+    is reported at the key or at the map), and in what else they say of the same object."""
+    around = re.sub(r"(\.[^.\[\]]+|\[[^\[\]]*\])$", "", field)
+    return said in (field, around) or said.startswith((f"{field}.", f"{field}["))
