@@ -9,6 +9,7 @@ from celery.worker import state as worker_state
 from django.conf import settings
 from django.utils import timezone
 
+from inventory.findings import evaluation, thresholds
 from inventory.follow import lease
 from inventory.follow.follower import Follower, Outcome
 
@@ -58,3 +59,10 @@ def follow_cluster(cluster_id: int) -> str:
     if outcome is Outcome.SHIFT_OVER:
         follow_cluster.apply_async(args=(cluster_id,), expires=60)
     return outcome.name
+
+
+@shared_task
+def evaluate_findings() -> None:
+    """Judge every cluster by the rules of `inventory.findings`."""
+    limits = thresholds.from_minutes(settings.FINDING_MINUTES)
+    evaluation.evaluate_all(now=timezone.now(), thresholds=limits)

@@ -14,6 +14,12 @@ app.conf.beat_schedule = {
         "task": "inventory.tasks.ensure_followers",
         "schedule": 5.0,
     },
+    "look for what is wrong": {
+        "task": "inventory.tasks.evaluate_findings",
+        "schedule": 60.0,
+        # The next one is due then.
+        "options": {"expires": 55},
+    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,

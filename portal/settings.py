@@ -84,7 +84,14 @@ DATABASES = {"default": database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = redis_url()
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+CACHES = {
+    "default": {
+        "BACKEND": "portal.cache.ValkeyOrMemory",
+        "LOCATION": REDIS_URL,
+        # A server that does not answer must not keep a page waiting for long.
+        "OPTIONS": {"socket_connect_timeout": 2, "socket_timeout": 2},
+    }
+}
 
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
@@ -106,6 +113,10 @@ FULL_LIST_INTERVAL = timedelta(seconds=env.int("CLAIMDESK_FULL_LIST_SECONDS", 60
 # User ids that may own CDI spec files and their directories on nodes.
 CDI_OWNERS = frozenset(env.list("CLAIMDESK_CDI_OWNERS", [0], subcast=int))
 CLUSTER_TIMEOUT = timedelta(seconds=env.int("CLAIMDESK_CLUSTER_TIMEOUT_SECONDS", 10))
+
+# For how many minutes things have to last until they are findings, where this desk wants it otherwise than
+# `inventory.findings.thresholds` has it: "pending=30,taint_age=2880".
+FINDING_MINUTES: dict[str, float] = env.dict("CLAIMDESK_FINDING_MINUTES", {}, subcast_values=float)
 
 # --- requests --------------------------------------------------------------------------------
 

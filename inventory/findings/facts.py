@@ -1,0 +1,285 @@
+"""What rules read of one cluster: each kind of row at most once per evaluation, in a number of queries that
+does not depend on how large the cluster is."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Exists, OuterRef, Q
+
+from inventory.coverage import NO_CONTACT, SILENCE
+from inventory.findings.thresholds import Thresholds
+from inventory.models import (
+    Claim,
+    ClaimDevice,
+    Cluster,
+    Device,
+    DeviceClass,
+    NamespaceBinding,
+    Node,
+    PlatformChange,
+    PlatformContract,
+    Pod,
+    PodEvent,
+    Pool,
+    ResourceSlice,
+    Stream,
+)
+
+REACHED = frozenset({Cluster.State.SYNCED, Cluster.State.SYNCING})
+HEARD = frozenset({Stream.State.WATCHING, Stream.State.LISTING})
+FINISHED = ("Succeeded", "Failed")
+PREPARE_FAILED = "FailedPrepareDynamicResources"
+# Devices that two claims hold are defects; whoever has more of them than this has one defect.
+MAX_OVERLAPS = 1000
+
+
+class PoolRow(NamedTuple):
+    driver: str
+    name: str
+    complete: bool
+    slices_seen: int
+    slices_expected: int
+    problem: str
+
+
+class NodeRow(NamedTuple):
+    name: str
+    ready: bool
+    labels: Mapping[str, str]
+    capacity: Mapping[str, Any]
+
+
+class ClaimRow(NamedTuple):
+    namespace: str
+    name: str
+    uid: str
+    allocated: bool
+    allocated_at: datetime | None
+    deleted_at: datetime | None
+    # As in the API: [{"resource", "name", "uid"}].
+    consumers: Sequence[Mapping[str, Any]]
+
+
+class PodRow(NamedTuple):
+    uid: str
+    namespace: str
+    name: str
+    phase: str
+    node: str
+    created_at: datetime | None
+    deleted_at: datetime | None
+    claim_names: Mapping[str, str]
+    extended: Mapping[str, int]
+    # The scheduler's words while it does not find a node.
+    message: str
+    owner_kind: str
+    owner_name: str
+
+
+class EventRow(NamedTuple):
+    pod_uid: str
+    namespace: str
+    pod_name: str
+    message: str
+    last_at: datetime
+
+
+class DeviceRow(NamedTuple):
+    pk: int
+    driver: str
+    pool: str
+    name: str
+    node: str
+    hardware_id: str
+    # As in the API: [{"key", "value", "effect", "timeAdded"}].
+    taints: Sequence[Mapping[str, Any]]
+
+
+class HoldRow(NamedTuple):
+    driver: str
+    pool: str
+    device: str
+    device_id: int | None
+    namespace: str
+    claim: str
+
+
+class Facts:
+    """One cluster as the mirror has it now. Rules ask only for what their `needs` say is in step."""
+
+    def __init__(
+        self, *, cluster: Cluster, streams: Iterable[Stream], now: datetime, thresholds: Thresholds
+    ) -> None:
+        self.cluster = cluster
+        self.now = now
+        self.thresholds = thresholds
+        self._streams = {stream.resource: stream for stream in streams}
+
+    # --- what is observed ---------------------------------------------------------------------------
+
+    def sees(self, resource: str) -> bool:
+        """Whether rows of this resource are what the cluster has now."""
+        cluster, stream = self.cluster, self._streams.get(resource)
+        if not cluster.enabled or cluster.state not in REACHED:
+            return False
+        if cluster.contacted_at is None or cluster.contacted_at < self.now - NO_CONTACT:
+            return False
+        seen = self.seen_until(resource)
+        in_time = seen is not None and seen >= self.now - SILENCE
+        return in_time and stream is not None and stream.state in HEARD
+
+    def seen_until(self, resource: str) -> datetime | None:
+        """Up to when the rows of a resource are known to be what the cluster had; None: never."""
+        stream = self._streams.get(resource)
+        if stream is None or stream.listed_at is None:
+            return None
+        return max(filter(None, (stream.heard_at, stream.listed_at)))
+
+    # --- hardware -----------------------------------------------------------------------------------
+
+    @cached_property
+    def unfit_pools(self) -> list[PoolRow]:
+        """Pools that the scheduler would not use."""
+        unfit = Pool.objects.filter(cluster=self.cluster).exclude(complete=True, problem="")
+        return [PoolRow(*row) for row in unfit.values_list(*PoolRow._fields)]
+
+    @cached_property
+    def empty_pools(self) -> list[PoolRow]:
+        """Complete pools without a device."""
+        empty = Pool.objects.filter(cluster=self.cluster, complete=True).exclude(
+            Exists(Device.objects.filter(pool=OuterRef("pk")))
+        )
+        return [PoolRow(*row) for row in empty.values_list(*PoolRow._fields)]
+
+    @cached_property
+    def nodes(self) -> dict[str, NodeRow]:
+        rows = Node.objects.filter(cluster=self.cluster).values_list(*NodeRow._fields)
+        return {row[0]: NodeRow(*row) for row in rows}
+
+    @cached_property
+    def drivers_of_nodes(self) -> Mapping[str, Mapping[str, int]]:
+        """Node → driver → number of slices that speak of this node."""
+        found: dict[str, dict[str, int]] = defaultdict(dict)
+        bound = ResourceSlice.objects.filter(cluster=self.cluster).exclude(node_name="").order_by()
+        for node, driver, count in bound.values_list("node_name", "pool__driver").annotate(n=Count("pk")):
+            found[node][driver] = count
+        # Slices of several nodes, whose devices name them one by one.
+        shared = Device.objects.filter(cluster=self.cluster, slice__node_name="").exclude(node_name="")
+        rows = shared.order_by().values_list("node_name", "pool__driver")
+        for node, driver, count in rows.annotate(n=Count("slice", distinct=True)):
+            found[node][driver] = found[node].get(driver, 0) + count
+        return found
+
+    @cached_property
+    def tainted_devices(self) -> list[DeviceRow]:
+        tainted = Device.objects.filter(cluster=self.cluster).exclude(taints=[]).order_by("pk")
+        columns = ("pk", "pool__driver", "pool__name", "name", "node_name", "hardware_id", "taints")
+        return [DeviceRow(*row) for row in tainted.values_list(*columns)]
+
+    # --- workloads ----------------------------------------------------------------------------------
+
+    @cached_property
+    def claims(self) -> list[ClaimRow]:
+        rows = Claim.objects.filter(cluster=self.cluster).values_list(
+            "namespace", "name", "uid", "allocated", "allocated_at", "deleted_at", "status__reservedFor"
+        )
+        return [ClaimRow(*row[:6], consumers=row[6] or ()) for row in rows]
+
+    @cached_property
+    def pods(self) -> dict[str, PodRow]:
+        rows = Pod.objects.filter(cluster=self.cluster).values_list(
+            *("uid", "namespace", "name", "phase", "node_name", "created_at", "deleted_at", "claim_names"),
+            *("extended_resources", "unschedulable_message", "owner_kind", "owner_name"),
+        )
+        return {row[0]: PodRow(*row) for row in rows}
+
+    @cached_property
+    def failed_preparations(self) -> list[EventRow]:
+        """The latest of each Pod, within the window."""
+        since = self.now - self.thresholds.prepare_window
+        rows = PodEvent.objects.filter(cluster=self.cluster, reason=PREPARE_FAILED, last_at__gte=since)
+        return [EventRow(*row) for row in rows.values_list(*EventRow._fields)]
+
+    @cached_property
+    def overlaps(self) -> list[HoldRow]:
+        """Every hold of devices that several claims hold though one of them has the whole device."""
+        holds = ClaimDevice.objects.filter(
+            claim__cluster=self.cluster, claim__allocated=True, admin_access=False
+        )
+        keys = ("driver", "pool_name", "device_name")
+        doubled = (
+            holds.order_by()
+            .values_list(*keys)
+            .annotate(claims=Count("claim", distinct=True), whole=Count("pk", filter=Q(share_id="")))
+            .filter(claims__gt=1, whole__gt=0)[:MAX_OVERLAPS]
+        )
+        devices = {row[:3] for row in doubled}
+        if not devices:
+            return []
+        rows = holds.filter(
+            pool_name__in={pool for _driver, pool, _name in devices},
+            device_name__in={name for _driver, _pool, name in devices},
+        ).values_list(*keys, "device_id", "claim__namespace", "claim__name")
+        return [HoldRow(*row) for row in rows if row[:3] in devices]
+
+    @cached_property
+    def namespaces_holding(self) -> Mapping[str, int]:
+        """Namespace → number of its claims that hold devices. Administrative access holds nothing."""
+        rows = ClaimDevice.objects.filter(
+            claim__cluster=self.cluster, claim__allocated=True, admin_access=False
+        ).order_by()
+        return dict(rows.values_list("claim__namespace").annotate(n=Count("claim", distinct=True)))
+
+    @cached_property
+    def bound_namespaces(self) -> Collection[str]:
+        bindings = NamespaceBinding.objects.filter(
+            Q(valid_until=None) | Q(valid_until__gt=self.now),
+            cluster=self.cluster,
+            valid_from__lte=self.now,
+        )
+        return set(bindings.values_list("namespace", flat=True))
+
+    # --- the platform -------------------------------------------------------------------------------
+
+    @cached_property
+    def contract(self) -> PlatformContract | None:
+        return PlatformContract.objects.filter(cluster=self.cluster).first()
+
+    @cached_property
+    def latest_versions(self) -> Mapping[str, Sequence[str]]:
+        """Part of the platform → its versions as last observed."""
+        rows = PlatformChange.objects.filter(cluster=self.cluster).order_by("seen_at", "pk")
+        return dict(rows.values_list("part", "after"))
+
+    @cached_property
+    def recent_changes(self) -> list[PlatformChange]:
+        """Changes within the window, the latest last; what was seen for the first time is none."""
+        since = self.now - self.thresholds.change_window
+        rows = PlatformChange.objects.filter(cluster=self.cluster, seen_at__gte=since)
+        return list(rows.filter(before__isnull=False).order_by("seen_at", "pk"))
+
+    @cached_property
+    def class_names(self) -> Collection[str]:
+        return set(DeviceClass.objects.filter(cluster=self.cluster).values_list("name", flat=True))
+
+    @cached_property
+    def classes_of_group(self) -> Mapping[str, Sequence[str]]:
+        """Class → the other clusters of the same contract group that have it and are in step."""
+        if self.contract is None or not self.contract.group:
+            return {}
+        streams = Stream.objects.filter(
+            resource="deviceclasses",
+            state__in=HEARD,
+            heard_at__gte=self.now - SILENCE,
+            cluster__enabled=True,
+            cluster__state__in=REACHED,
+            cluster__contract__group=self.contract.group,
+        ).exclude(cluster=self.cluster)
+        others = DeviceClass.objects.filter(cluster__in=streams.values("cluster"))
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, cluster in others.order_by("cluster__name").values_list("name", "cluster__name"):
+            found[name].append(cluster)
+        return found

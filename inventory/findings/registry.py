@@ -1,0 +1,143 @@
+"""Every rule that the desk judges clusters by."""
+
+from collections.abc import Mapping
+
+from django.utils.translation import gettext_lazy as _
+
+from inventory.findings import cdi, claims, health, namespaces, nodes, platform, pools, workloads
+from inventory.findings.model import Rule
+
+SLICES, NODES, CLAIMS, PODS = "resourceslices", "nodes", "resourceclaims", "pods"
+EVENTS, CLASSES = "events", "deviceclasses"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "pool-incomplete",
+        _("Incomplete pool"),
+        _("Look at the driver's log on the node: a slice was not published, or the API server refused it."),
+        (SLICES,),
+        pools.incomplete,
+    ),
+    Rule(
+        "pool-invalid",
+        _("Invalid pool"),
+        _("The driver publishes slices that contradict each other: report it to whoever makes the driver."),
+        (SLICES,),
+        pools.invalid,
+    ),
+    Rule(
+        "pool-empty",
+        _("Pool without devices"),
+        _("The driver runs but has found no device: look whether the kernel module is loaded."),
+        (SLICES,),
+        pools.empty,
+    ),
+    Rule(
+        "hardware-without-slice",
+        _("Hardware without slice"),
+        _("Look whether the driver runs on the node, and whether the API server refused what it published."),
+        (SLICES, NODES),
+        nodes.without_slice,
+    ),
+    Rule(
+        "slice-abandoned",
+        _("Slice without driver"),
+        _("Bring the node back, or delete its slices so that no Pod gets such a device."),
+        (SLICES, NODES),
+        nodes.abandoned_slices,
+    ),
+    Rule(
+        "doubly-managed",
+        _("Doubly managed hardware"),
+        _("Switch off the Device Plugin or the driver on the node, or split the devices between them."),
+        (SLICES, NODES),
+        nodes.doubly_managed,
+    ),
+    Rule(
+        "claim-leaked",
+        _("Leaked claim"),
+        _("See what keeps the claim: a finalizer, a controller that is down, or a Pod that nobody removed."),
+        (CLAIMS, PODS),
+        claims.leaked,
+    ),
+    Rule(
+        "overlap",
+        _("Overlapping allocation"),
+        _("Stop one of the claims: two workloads share a device that each believes to have alone."),
+        (CLAIMS,),
+        claims.overlapping,
+    ),
+    Rule(
+        "partly-allocated",
+        _("Partly allocated work"),
+        _("Start it through a queue that admits all or nothing, or make room for the rest."),
+        (CLAIMS, PODS),
+        workloads.partly_allocated,
+    ),
+    Rule(
+        "prepare-failed",
+        _("Preparation failed on a node"),
+        _("Look at the log of the driver on that node; cordon it if more Pods fail."),
+        (PODS, EVENTS),
+        workloads.failed_preparations,
+    ),
+    Rule(
+        "long-pending",
+        _("Long pending"),
+        _("The scheduler's words say what is missing; the device list shows what is free."),
+        (PODS,),
+        workloads.long_pending,
+    ),
+    Rule(
+        "changed-together",
+        _("Several parts changed at once"),
+        _("Should something be broken since, take the changes back one at a time."),
+        (),
+        platform.changed_together,
+    ),
+    Rule(
+        "contract-broken",
+        _("Platform contract not met"),
+        _("Bring the cluster to the versions of its contract, or change the contract."),
+        (SLICES, NODES),
+        platform.contract_broken,
+    ),
+    Rule(
+        "health-fault",
+        _("Health fault"),
+        _("Take the diagnosis task, find the cause, and have the driver take the taint away."),
+        (SLICES,),
+        health.faults,
+        opens_task=True,
+    ),
+    Rule(
+        "taint-old",
+        _("Old taint"),
+        _("If the device is repaired, restart its driver or take the taint away."),
+        (SLICES,),
+        health.old_taints,
+    ),
+    Rule(
+        "cdi-drift",
+        _("CDI does not fit"),
+        _("The page of the node's CDI report shows each file and what is wrong with it."),
+        (),
+        cdi.drift,
+    ),
+    Rule(
+        "class-missing",
+        _("Class missing in a group"),
+        _("Create the class here, too, or take the cluster out of the group."),
+        (CLASSES,),
+        platform.class_missing,
+    ),
+    Rule(
+        "namespace-unbound",
+        _("Namespace without project"),
+        _("Bind the namespace to a project, so that its use is charged."),
+        (CLAIMS, PODS),
+        namespaces.unbound,
+    ),
+)
+
+BY_KIND: Mapping[str, Rule] = {rule.kind: rule for rule in RULES}
