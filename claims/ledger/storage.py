@@ -12,15 +12,17 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from claims.ledger.fold import KINDS, Event, Folded, Interval, Stay, fold
 from claims.models import Allocation, Consumer, LedgerCursor, RequestClaim
 from inventory.models import Cluster, DeviceProfile, NamespaceBinding, Observation
+from portal import bulk
 
-BATCH = 2_000
-# Databases bound the number of parameters of one statement.
-CHUNK = 500
+# Observations of one transaction: what a claim was seen to do in quick succession is folded once.
+BATCH = 10_000
+# Claims that are folded together; databases bound the number of parameters of one statement.
+CHUNK = 1_000
 
 _NATURAL_KEY = (
     "claim_uid",
@@ -33,6 +35,9 @@ _NATURAL_KEY = (
 )
 _ALLOCATION_VALUES = tuple(
     field.attname for field in Allocation._meta.concrete_fields if not field.primary_key
+)
+_EVENT_VALUES = (
+    *("key", "kind", "at", "source", "uncertainty_us", "observed_at", "namespace", "name", "uid", "facts"),
 )
 _CONSUMER_VALUES = ("cluster_id", "claim_uid", "epoch", "resource", "name", "uid", "joined_at", "left_at")
 
@@ -105,63 +110,51 @@ def _locked_cursor(cluster: Cluster) -> LedgerCursor:
 
 def _events(cluster: Cluster, uids: Sequence[str]) -> Iterator[Event]:
     rows = Observation.objects.filter(cluster=cluster, uid__in=uids, kind__in=KINDS)
-    for row in rows.order_by("id").iterator(chunk_size=2_000):
-        yield Event(
-            key=row.key,
-            kind=row.kind,
-            at=row.at,
-            source=row.source,
-            uncertainty_us=row.uncertainty_us,
-            observed_at=row.observed_at,
-            namespace=row.namespace,
-            name=row.name,
-            uid=row.uid,
-            facts=row.facts,
-        )
+    for values in rows.values_list(*_EVENT_VALUES).iterator(chunk_size=2_000):
+        yield Event(**dict(zip(_EVENT_VALUES, values, strict=True)))
 
 
 def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> None:
     payers = _Payers.load(cluster=cluster, uids=uids, namespaces={i.namespace for i in intervals})
     products = _products(intervals)
-    wanted = {}
+    wanted: dict[tuple[object, ...], Any] = {}
     for interval in intervals:
         row = _row(cluster, interval, payers, products)
         wanted[_key(row)] = row
-    existing = {_key(row): row for row in Allocation.objects.filter(cluster=cluster, claim_uid__in=uids)}
-    _write_difference(Allocation, wanted, existing, _ALLOCATION_VALUES)
+    rows = Allocation.objects.filter(cluster=cluster, claim_uid__in=uids)
+    _write_difference(rows, wanted, _NATURAL_KEY, _ALLOCATION_VALUES)
 
 
 def _write_consumers(cluster: Cluster, uids: Sequence[str], folded: Folded) -> None:
-    wanted = {(stay.claim_uid, stay.epoch, stay.uid): _consumer(cluster, stay) for stay in folded.stays}
-    existing = {
-        (row.claim_uid, row.epoch, row.uid): row
-        for row in Consumer.objects.filter(cluster=cluster, claim_uid__in=uids)
+    wanted: dict[tuple[object, ...], Any] = {
+        (stay.claim_uid, stay.epoch, stay.uid): _consumer(cluster, stay) for stay in folded.stays
     }
-    _write_difference(Consumer, wanted, existing, _CONSUMER_VALUES)
+    rows = Consumer.objects.filter(cluster=cluster, claim_uid__in=uids)
+    _write_difference(rows, wanted, ("claim_uid", "epoch", "uid"), _CONSUMER_VALUES)
 
 
 def _write_difference(
-    model: Any, wanted: dict[Any, Any], existing: dict[Any, Any], values: Sequence[str]
+    stored: QuerySet[Any], wanted: dict[tuple[object, ...], Any], key: Sequence[str], values: Sequence[str]
 ) -> None:
-    """Make the stored rows equal to `wanted`, touching only what differs."""
-    gone = [existing[key].pk for key in existing.keys() - wanted.keys()]
+    """Make the rows of `stored` equal to `wanted` (by their `key`), touching only what differs."""
+    where = [values.index(name) for name in key]
+    seen: set[tuple[object, ...]] = set()
+    gone, changed = [], []
+    for pk, *old in stored.values_list("pk", *values):
+        named = tuple(old[index] for index in where)
+        row = wanted.get(named)
+        if row is None:
+            gone.append(pk)
+            continue
+        seen.add(named)
+        if old != [getattr(row, name) for name in values]:
+            row.pk = pk
+            changed.append(row)
     if gone:
-        model.objects.filter(pk__in=gone).delete()
-    changed = []
-    for key in wanted.keys() & existing.keys():
-        old, new = existing[key], wanted[key]
-        if any(getattr(old, name) != getattr(new, name) for name in values):
-            new.pk = old.pk
-            changed.append(new)
-    if changed:
-        model.objects.bulk_update(changed, _fields(model, values), CHUNK)
-    new = [row for key, row in wanted.items() if key not in existing]
-    model.objects.bulk_create(new, batch_size=CHUNK)
-
-
-def _fields(model: Any, attnames: Sequence[str]) -> list[str]:
-    by_attname = {field.attname: field.name for field in model._meta.concrete_fields}
-    return [by_attname[name] for name in attnames]
+        stored.model.objects.filter(pk__in=gone).delete()
+    by_attname = {field.attname: field.name for field in stored.model._meta.concrete_fields}
+    bulk.overwrite(changed, [by_attname[name] for name in values])
+    bulk.append([row for named, row in wanted.items() if named not in seen])
 
 
 def _key(row: Allocation) -> tuple[object, ...]:

@@ -1,0 +1,76 @@
+"""What the benchmarks share: a database of their own, clocks for work and for waiting, and plain tables."""
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@contextmanager
+def desk() -> Iterator[str]:
+    """Django on an empty database: SQLite in a temporary directory, or what DATABASE_URL names (which must
+    be empty; ``python -m tests.postgres`` gives one). Yields the directory."""
+    with tempfile.TemporaryDirectory(prefix="claimdesk-bench-") as directory:
+        os.environ.setdefault("CLAIMDESK_SECRET_KEY", "only for benchmarks")
+        os.environ["CLAIMDESK_DATA_DIR"] = directory
+        os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+        sys.path.insert(0, str(ROOT))
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        call_command("migrate", verbosity=0)
+        yield directory
+
+
+@dataclass
+class Clock:
+    """Seconds that passed, and seconds of processor time that this process took of them."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.wall:8.2f} s ({self.cpu:.2f} s of our processor time)"
+
+
+@contextmanager
+def clock() -> Iterator[Clock]:
+    """Measures its block."""
+    measured = Clock()
+    wall, cpu = time.perf_counter(), time.process_time()
+    try:
+        yield measured
+    finally:
+        measured.wall = time.perf_counter() - wall
+        measured.cpu = time.process_time() - cpu
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """A percentile of at least two measured values."""
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def peak_mib() -> float:
+    """The most memory that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def memory_mib() -> float:
+    """The memory that this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def load() -> str:
+    """How busy the machine is with everything that runs on it."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
