@@ -134,8 +134,14 @@ def backtracking() -> None:
         constraints=[{"requests": ["many"], "distinctAttribute": f"{DRIVER}/uuid"}],
     )  # fmt: skip
     outcome = measured(
-        "12 of 128 partitions, then one that does not exist (step limit)",
+        "12 of 128 partitions, then one that does not exist",
         lambda: allocate(fleet, node="n", claims=[hopeless]),
+    )
+    print(f"    {type(outcome).__name__}")
+    too_many = [claim(ask(count=32), name="first"), claim(ask(count=9), name="second")]
+    outcome = measured(
+        "41 of 128 partitions, one more than there are counters for (step limit)",
+        lambda: allocate(fleet, node="n", claims=too_many),
     )
     print(f"    {type(outcome).__name__}")
 

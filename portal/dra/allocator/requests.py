@@ -72,6 +72,13 @@ class Wish:
         """What `selects` has said about the device; None if it was not asked yet."""
         return self._selectable.get(id(item))
 
+    def would_select(self, item: PoolDevice) -> bool | None:
+        """What `selects` says about the device, asked or not; None where CEL has no answer."""
+        try:
+            return self.selects(item)
+        except ClaimError:
+            return None
+
     def selects(self, item: PoolDevice) -> bool:
         """Whether class and request admit the device on this node; ClaimError where CEL has no answer."""
         known = self._selectable.get(id(item))

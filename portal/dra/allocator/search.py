@@ -19,6 +19,10 @@ class StepLimitError(Exception):
     """The search took more steps than allowed."""
 
 
+class HopelessError(Exception):
+    """There is a request that can never be fulfilled, whatever the others get."""
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where the search stands: at a device of a request's alternative (None while none is chosen)."""
 
@@ -46,6 +50,7 @@ class Search:
         self._twins = Twins(asks, state)
         self._left = Left(pools, state)
         self._steps_left = max_steps
+        self._checks = {-1, max_steps * 99 // 100}
         self._invalid: Pool | None = None
         self.taken: list[list[Taken]] = [[] for _ in asks]
         self.chosen: list[list[Wish]] = [[] for _ in asks]
@@ -55,6 +60,15 @@ class Search:
 
         Raises ClaimError or NodeError where the search meets a fault, StepLimitError when it takes too long.
         """
+        try:
+            found = self._walk()
+        except HopelessError:
+            found = False
+        if not found and self._invalid is not None:
+            raise NodeError("invalid-pool", pool="/".join(self._invalid.key), why=self._invalid.invalid)
+        return found
+
+    def _walk(self) -> bool:
         stack: list[Iterator[Place]] = []
         place: Place | None = Place(claim=0)
         while True:
@@ -67,10 +81,7 @@ class Search:
             if place is None:
                 stack.pop()
                 if not stack:
-                    break
-        if self._invalid is not None:
-            raise NodeError("invalid-pool", pool="/".join(self._invalid.key), why=self._invalid.invalid)
-        return False
+                    return False
 
     def _choices(self, place: Place) -> Iterator[Place] | None:
         """Ways to go on from here; None when everything is fulfilled."""
@@ -174,8 +185,21 @@ class Search:
 
     def _step(self) -> None:
         self._steps_left -= 1
+        if self._steps_left in self._checks and self._hopeless():
+            raise HopelessError
         if self._steps_left < 0:
             raise StepLimitError
+
+    def _hopeless(self) -> bool:
+        """Whether it is certain by now that some request has too few devices, whichever alternative is taken.
+
+        Looked at when the search takes long: it would go through all choices for the requests before.
+        """
+        return any(
+            all(self._left.too_few_at_all(wish) for wish in wishes)
+            for ask in self._asks
+            for wishes in ask.alternatives
+        )
 
 
 class Left:
@@ -206,6 +230,22 @@ class Left:
                 return False
             self._from[id(wish)] = counts
         return counts[position] < needed
+
+    def too_few_at_all(self, wish: Wish) -> bool:
+        """Whether there are fewer than the request wants, even if no other gets any; False if not known."""
+        if wish.takes_all:
+            return not wish.all_devices
+        if self._uncertain:
+            return False
+        found = 0
+        for item in self._items:
+            if not wish.admin and self._state.held(item):
+                continue
+            chosen = wish.would_select(item)
+            if chosen is None or (chosen and self._state.shareable(item)):
+                return False
+            found += chosen
+        return found < wish.count
 
     def _count(self, wish: Wish) -> list[int] | None:
         counts = [0]

@@ -153,6 +153,16 @@ def test_a_device_that_was_not_looked_at_may_still_fail_the_claim() -> None:
     assert picked(tried(where, claim(wanted, constraints=distinct))) == "claim: cel-evaluation-error"
 
 
+def test_a_request_that_nothing_fulfils_ends_a_long_search() -> None:
+    where = fleet(slice_of(*(device(f"d{i}", attrs={"id": i}) for i in range(20))))
+    wanted = claim(
+        *(ask(f"r{i}", f"device.attributes['gpu.example.com'].id >= {i // 3}") for i in range(8)),
+        ask("never", "device.attributes['gpu.example.com'].id < 0"),
+        constraints=[{"distinctAttribute": "gpu.example.com/id"}],
+    )
+    assert picked(tried(where, wanted, max_steps=5000)) == "unschedulable"
+
+
 def test_the_search_ends_in_undecided_when_it_takes_too_long() -> None:
     where = fleet(slice_of(*(device(f"d{i}", attrs={"id": i}) for i in range(20))))
     wanted = claim(
