@@ -343,7 +343,8 @@ def _summary(edits: Any) -> dict[str, list[str]]:
     if not isinstance(edits, dict):
         return {}
     env = edits.get("env")
-    names = [clip(str(e).partition("=")[0], 80) for e in (env if isinstance(env, list) else ())]
+    # An entry without a name may be nothing but a value.
+    names = [clip(e.partition("=")[0], 80) if "=" in e else "?" for e in _list(env) if isinstance(e, str)]
     kept = {
         "env": names,
         "device_nodes": [clip(node.get("path")) for _i, node in _objects(edits, "deviceNodes")],
