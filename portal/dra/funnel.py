@@ -299,7 +299,9 @@ class _Funnel:
     def _closed(self, before: list[PoolDevice]) -> Reason:
         names = sorted({name for item in before for name in self._places.of(item)})
         why = next((self._places.closed[name] for name in names if name in self._places.closed), None)
-        return self._reason("miss-node", before=len(before), why=why or "")
+        if why is None:
+            return self._reason("miss-reach", before=len(before))
+        return self._reason("miss-node", before=len(before), why=why)
 
     def _together(self, wanted: int) -> None:
         per_node: Counter[str] = Counter()

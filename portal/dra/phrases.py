@@ -60,6 +60,7 @@ PHRASES: dict[str, str] = {
     "miss-capacity": "{request}: none of {before} matching devices has {amount} of {capacity} left",
     "miss-counters": "{request}: {counter} of {counter_set} has {left} left, device {device} needs {needed}",
     "miss-node": "{request}: the {before} matching devices are on nodes that take no new Pods; {why}",
+    "miss-reach": "{request}: the {before} matching devices cannot be used on any node in question",
     "miss-together": "{request}: no node has {wanted} matching devices; the best is {node} with {found}",
     "miss-same": "{request}: no node has {wanted} devices that agree in {attribute}; {node} has {found}",
     "miss-distinct": "{request}: no node has {wanted} devices that differ in {attribute}; {node} has {found}",

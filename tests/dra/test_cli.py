@@ -296,12 +296,13 @@ def test_a_batch_answers_line_by_line_whatever_the_lines(
         {**good, "objects": [{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1"}, *OBJECTS]},
         {**good, "node": {"metadata": {"name": "node-2"}}},
         {**good, "node": {"metadata": 1}},
+        {**good, "node": ""},
         {**good, "claims": ["wrong"]},
         good,
     )
     assert [answer["outcome"] for answer in answers] == [
         "allocated", "error", "error", "error", "error", "error", "error", "error",
-        "allocated", "allocated", "error", "error", "allocated",
+        "allocated", "allocated", "error", "allocated", "error", "allocated",
     ]  # fmt: skip
     assert answers[0] == answers[-1]
     assert len(answers[8]["malformed"]) == 1

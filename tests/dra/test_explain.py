@@ -209,7 +209,7 @@ def test_one_node_can_be_asked_about() -> None:
     assert explain(there, claim(ask())).nearest is None
     nearest = explain(there, claim(ask()), node="node-1").nearest
     assert nearest is not None
-    assert nearest.code == "miss-node"
+    assert str(nearest) == "r: the 1 matching devices cannot be used on any node in question"
 
 
 def test_tolerations_of_the_pod_count() -> None:

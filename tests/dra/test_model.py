@@ -137,6 +137,11 @@ def test_a_quantity_may_be_written_as_a_number(value: str | float) -> None:
         ),
         (raw("ResourceClaim", {"devices": {"requests": {}}}), "spec.devices.requests", "Expected `array`"),
         (
+            raw("ResourceClaim", {"devices": {"requests": [{"name": "r", "exactly": {"count": -1}}]}}),
+            "spec.devices.requests[0].exactly.count",
+            "Expected `int` >= 0",
+        ),
+        (
             raw("DeviceClass", {"selectors": [{"cel": {"expression": 1}}]}),
             "spec.selectors[0].cel.expression",
             "Expected `str`",

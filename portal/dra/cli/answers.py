@@ -67,7 +67,7 @@ def _features(scenario: Scenario, default: Features | None) -> Features:
 def _node(inventory: Inventory, node: str | dict[str, Any] | None) -> str | None:
     """The node's name; a Node given as an object joins the others."""
     if not isinstance(node, dict):
-        return node
+        return node or None
     before = len(inventory.nodes)
     inventory.add_all({"apiVersion": "v1", "kind": "Node", **node}, "node")
     if len(inventory.nodes) == before:

@@ -1,10 +1,13 @@
 """What users ask for and what they got: DeviceClasses, ResourceClaims, their templates, allocations."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import field
+from msgspec import Meta, field
 
 from portal.dra.model.base import Base, NodeSelector, ObjectMeta, settle_quantities
+
+Count = Annotated[int, Meta(ge=0)]
+"""How many devices; 0 means not set, which is one."""
 
 
 class CELDeviceSelector(Base, frozen=True, kw_only=True):
@@ -62,7 +65,7 @@ class DeviceSubRequest(Base, frozen=True, kw_only=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Count = 0
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
     derived_attributes: tuple[DeviceDerivedAttribute, ...] = ()
@@ -72,7 +75,7 @@ class ExactDeviceRequest(Base, frozen=True, kw_only=True):
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
-    count: int = 0
+    count: Count = 0
     admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
