@@ -1,12 +1,13 @@
 """The sample institute and generated fleets: valid, reproducible, and with one of every oddity."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable
 
 import pytest
 
-from portal.demo.fleet import UnknownFleet, plant, sample_objects
+from portal.demo.fleet import UnknownFleet, oddities, plant, plugins, queues, sample_objects
 from portal.demo.fleet.build import Object
 from portal.demo.fleet.sample import (
     CORDONED_NODE,
@@ -19,6 +20,7 @@ from portal.demo.load import FleetSize, generate
 from portal.demo.namespaces import found_first
 from portal.demo.resources import BY_KIND
 from portal.demo.store import Store
+from tests.demo_world.conftest import governed
 
 
 def of_kind(objects: Iterable[Object], kind: str) -> list[Object]:
@@ -38,7 +40,7 @@ def test_an_api_server_accepts_every_object_of_the_sample() -> None:
     store = Store()
     found_first(store)
     for obj in sample_objects():
-        store.create(BY_KIND[obj["apiVersion"], obj["kind"]].plural, obj)
+        store.create(BY_KIND[obj["apiVersion"], obj["kind"]].key, obj)
     assert len(store.list("resourceslices")) == len(of_kind(sample_objects(), "ResourceSlice"))
 
 
@@ -46,11 +48,17 @@ def test_nothing_of_the_sample_is_dropped_by_an_api_server() -> None:
     store = Store()
     found_first(store)
     for obj in sample_objects():
-        if obj["kind"] in ("ResourceSlice", "DeviceClass", "ResourceClaim"):
-            namespace = obj["metadata"].get("namespace")
-            if namespace and store.find("namespaces", namespace) is None:
-                store.create("namespaces", {"metadata": {"name": namespace}})
-            stored = store.create(BY_KIND[obj["apiVersion"], obj["kind"]].plural, obj)
+        if obj["kind"] == "Namespace":
+            store.create("namespaces", obj)
+        if obj["kind"] in (
+            "ResourceSlice",
+            "DeviceClass",
+            "ResourceClaim",
+            "ResourceFlavor",
+            "Workload",
+            "PodGroup",
+        ):
+            stored = store.create(BY_KIND[obj["apiVersion"], obj["kind"]].key, obj)
             assert stored["spec"] == obj["spec"], obj["metadata"]["name"]
 
 
@@ -81,6 +89,81 @@ def test_the_sample_has_one_of_every_oddity() -> None:
         if obj["spec"]["nodeName"] == INCOMPLETE_POOL_NODE
     ]
     assert len(incomplete) < incomplete[0]["spec"]["pool"]["resourceSliceCount"]
+
+
+def test_vendors_of_every_kind_are_there() -> None:
+    nodes = of_kind(sample_objects(), "Node")
+    advertised = {name for node in nodes for name in node["status"]["allocatable"] if "/" in name}
+    assert {
+        "amd.com/gpu", "aws.amazon.com/neuron", "google.com/tpu", "gpu.intel.com/xe", "habana.ai/gaudi",
+        "huawei.com/Ascend910", "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb",
+        plugins.UNKNOWN_RESOURCE,
+    } <= advertised  # fmt: skip
+    kubelets = Counter(node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes)
+    assert kubelets["v1.35.3"] == 1
+    assert set(kubelets) == {"v1.35.3", "v1.36.2"}
+
+
+def test_what_an_administrator_should_find_comes_true() -> None:
+    async def evening() -> None:
+        store = Store(installed=("kueue",))
+        found_first(store)
+        plant(store, "sample")
+        async with governed(store) as town:
+            await town.until(lambda: _sights(store) >= _EXPECTED, "all oddities")
+            jobs = {name: store.get("jobs", name, namespace=space)
+                    for space, name in (queues.ADMITTED_JOB, queues.PENDING_JOB)}  # fmt: skip
+            assert [job["spec"]["suspend"] for job in jobs.values()] == [False, True]
+            assert store.find("resourceslices", _slice_of(oddities.GONE_NODE)) is not None
+
+    asyncio.run(evening())
+
+
+_EXPECTED = {
+    "prepare failed", "admin access", "ill device in use", "forgotten", "undying", "admitted", "pending",
+    "half a group",
+}  # fmt: skip
+
+
+def _sights(store: Store) -> set[str]:
+    """Which oddities can be seen by now."""
+    operations, space = oddities.OPERATIONS, queues.POD_GROUP[0]
+
+    def status(plural: str, namespace: str, name: str) -> Object:
+        return store.get(plural, name, namespace=namespace).get("status") or {}
+
+    def results(namespace: str, name: str) -> list[Object]:
+        allocation = status("resourceclaims", namespace, name).get("allocation") or {}
+        return list(allocation.get("devices", {}).get("results", ()))
+
+    reasons = {event["reason"] for event in store.list("events", namespace=operations)}
+    (diagnosis,) = status("pods", operations, "xid-diagnosis").get("containerStatuses") or [{}]
+    health = [
+        item["health"]
+        for entry in diagnosis.get("allocatedResourcesStatus", ())
+        for item in entry["resources"]
+    ]
+    research, teaching = (
+        status("clusterqueues.kueue.x-k8s.io", "", name) for name in (queues.RESEARCH, queues.TEACHING)
+    )
+    undying = store.get("resourceclaims", oddities.UNDYING_CLAIM, namespace=space)
+    ranks = {status("pods", space, f"detector-simulation-{rank}").get("phase") for rank in range(2)}
+    seen = {
+        "prepare failed": "FailedPrepareDynamicResources" in reasons,
+        "admin access": [item.get("adminAccess") for item in results(operations, "gpu-watch")] == [True],
+        "ill device in use": health == ["Unhealthy"],
+        "forgotten": bool(results(space, oddities.FORGOTTEN_CLAIM)),
+        "undying": "deletionTimestamp" in undying["metadata"] and "allocation" in undying["status"],
+        "admitted": research.get("admittedWorkloads") == 1,
+        "pending": teaching.get("pendingWorkloads") == 1,
+        "half a group": ranks == {"Running", "Pending"},
+    }
+    return {name for name, holds in seen.items() if holds}
+
+
+def _slice_of(node: str) -> str:
+    slices = of_kind(sample_objects(), "ResourceSlice")
+    return str(next(item["metadata"]["name"] for item in slices if item["spec"]["nodeName"] == node))
 
 
 def test_partitions_never_promise_more_than_the_whole() -> None:
@@ -142,7 +225,7 @@ def test_a_generated_fleet_is_what_an_api_server_would_have_stored() -> None:
     store = Store()
     found_first(store)
     for obj in generate(FleetSize(nodes=3, devices=2, pods=6, used=0.5)):
-        plural = BY_KIND[obj["apiVersion"], obj["kind"]].plural
+        plural = BY_KIND[obj["apiVersion"], obj["kind"]].key
         stored = store.create(plural, obj)
         if obj["kind"] in ("ResourceClaim", "ResourceSlice"):
             assert stored["spec"] == obj["spec"]

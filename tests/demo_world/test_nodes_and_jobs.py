@@ -167,9 +167,18 @@ def test_a_suspended_job_has_no_pods(play: Play) -> None:
         town.node()
         job(town, "later", seconds="3600", suspend=True)
         await town.until(
-            lambda: town.store.get("jobs", "later", namespace=SPACE)["status"].get("startTime"),
+            lambda: (
+                [
+                    (item["type"], item["status"])
+                    for item in town.store.get("jobs", "later", namespace=SPACE)["status"].get(
+                        "conditions", ()
+                    )
+                ]
+                == [("Suspended", "True")]
+            ),
             "the Job seen",
         )
+        assert "startTime" not in town.store.get("jobs", "later", namespace=SPACE)["status"]
         assert town.store.list("pods", namespace=SPACE) == []
         town.store.patch("jobs", "later", {"spec": {"suspend": False}}, namespace=SPACE)
         await town.until(lambda: town.store.list("pods", namespace=SPACE), "a Pod")

@@ -8,7 +8,11 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from portal.demo.fleet.build import KUBELET_ANNOTATION, RUN_SECONDS_ANNOTATION
+from portal.demo.fleet.build import (
+    KUBELET_ANNOTATION,
+    PREPARE_FAILS_ANNOTATION,
+    RUN_SECONDS_ANNOTATION,
+)
 from portal.demo.records import Key
 from portal.demo.store import Object
 from portal.dra.model import Node, Pod
@@ -100,6 +104,8 @@ class PodRunner(Controller[Key]):
 
     def _unprepared(self, pod: Pod) -> str:
         """Why the devices of a Pod cannot be handed to it; empty if they can."""
+        node = self.world.nodes.get("", pod.spec.node_name)
+        broken = node.metadata.annotations.get(PREPARE_FAILS_ANNOTATION, "") if node is not None else ""
         for claim_name in claim_names(pod).values():
             claim = None if claim_name is None else self.world.claims.get(pod.metadata.namespace, claim_name)
             if claim is None:
@@ -109,6 +115,11 @@ class PodRunner(Controller[Key]):
             if all(entry.uid != pod.metadata.uid for entry in claim.status.reserved_for):
                 who = f"pod {pod.metadata.name} ({pod.metadata.uid})"
                 return f"{who} is not allowed to use ResourceClaim {claim_name}"
+            if any(result.driver == broken for result in claim.status.allocation.devices.results):
+                return (
+                    f"NodePrepareResources failed for ResourceClaim {claim_name}: driver {broken}: "
+                    "failed to initialise: the kernel module and the library differ in version"
+                )
         return ""
 
     def _continue(self, raw: Object) -> float | None:

@@ -22,6 +22,9 @@ KUBELET_ANNOTATION = "demo.claimdesk.example/kubelet"
 RUN_SECONDS_ANNOTATION = "demo.claimdesk.example/run-seconds"
 """On a Pod whose ``restartPolicy`` is not ``Always``: after so many seconds of running it has succeeded."""
 
+PREPARE_FAILS_ANNOTATION = "demo.claimdesk.example/prepare-fails"
+"""On a Node: the driver that fails to prepare devices there, so that Pods which need them do not start."""
+
 SAMPLE_BIRTH = datetime(2026, 1, 12, 7, 30, tzinfo=UTC)
 """Time that sample objects carry where the API wants one and nothing renews it."""
 
@@ -88,6 +91,9 @@ class Platform:
     image: str = "Ubuntu 24.04.3 LTS"
 
 
+USUAL_PLATFORM = Platform()
+
+
 def node(
     short: str,
     *,
@@ -99,7 +105,7 @@ def node(
     ready: bool = True,
     cordoned: bool = False,
     organisation: str = ORGANISATION,
-    platform: Platform = Platform(),
+    platform: Platform = USUAL_PLATFORM,
     now: datetime = SAMPLE_BIRTH,
 ) -> Object:
     """A Node; ``extended`` are the resources that its device plugins advertise."""

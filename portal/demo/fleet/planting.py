@@ -8,8 +8,7 @@ from portal.demo.catalog import DEFAULT_VERSION
 
 from . import edge
 from .build import Object
-from .sample import infrastructure
-from .workloads import workloads
+from .sample import infrastructure, wishes
 
 if TYPE_CHECKING:
     from portal.demo.store import Store
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 # What administrators and drivers bring, and what people ask for.
 _SITES: dict[str, tuple[Callable[[], list[Object]], Callable[[], list[Object]]]] = {
-    "sample": (infrastructure, workloads),
+    "sample": (infrastructure, wishes),
     "edge": (edge.infrastructure, edge.workloads),
 }
 
@@ -36,12 +35,12 @@ def plant(store: "Store", wish: str) -> int:
     if wish == "none":
         return 0
     if wish in _SITES:
-        machines, wishes = (part() for part in _SITES[wish])
+        machines, asked = (part() for part in _SITES[wish])
         store.load(_missing(store, machines))
         # People's objects go the way of people's objects, so that defaults, quotas and checks apply.
-        for obj in _missing(store, wishes):
+        for obj in _missing(store, asked):
             store.create(_key(obj), obj)
-        return len(machines) + len(wishes)
+        return len(machines) + len(asked)
     from portal.demo.load import FleetSize, generate
 
     return store.load(generate(FleetSize.parse(wish)))

@@ -1,11 +1,23 @@
 """The sample fleet: the machines of an invented institute, drawn after what real drivers publish.
 
 It holds one of everything the desk has to cope with: partitions, shares, device plugins, hardware that is
-advertised twice, a tainted device, a node that is not ready, a cordoned node and an incomplete pool.
+advertised twice, a tainted device, a node that is not ready, a cordoned node and an incomplete pool; what
+should alarm an administrator is in :mod:`.oddities`.
 """
 
-from . import nvidia, vendors
-from .build import SAMPLE_BIRTH, Object, device_class, namespace, node, node_name, resource_slices, timestamp
+from . import nvidia, oddities, plugins, queues, vendors
+from .build import (
+    SAMPLE_BIRTH,
+    Object,
+    Platform,
+    device_class,
+    namespace,
+    node,
+    node_name,
+    resource_slices,
+    timestamp,
+)
+from .plugins import nvidia_labels
 from .workloads import workloads
 
 HALL_NORTH = "norrvik-north"
@@ -19,6 +31,8 @@ _H100_BUSES = [f"{root}:00" for root in _H100_ROOTS]
 _H100_NIC_BUSES = [f"{root}:01" for root in _H100_ROOTS]
 _OAM_BUSES = [f"{root}:00" for root in ("05", "26", "46", "65", "85", "a6", "c6", "e5")]
 
+# Not yet upgraded with the others.
+LAGGARD = Platform(kubelet="v1.35.3", runtime="containerd://1.7.28", kernel="6.8.0-60-generic")
 NOT_READY_NODE = node_name("a100-03")
 CORDONED_NODE = node_name("mi300x-02")
 INCOMPLETE_POOL_NODE = node_name("gaudi2-02")
@@ -28,12 +42,26 @@ TAINTED_DEVICE = (nvidia.DRIVER, node_name("a100-02"), "gpu-5")
 
 def sample_objects() -> list[Object]:
     """Every object of the sample, in an order in which it can be created."""
-    return [*infrastructure(), *workloads()]
+    return [*infrastructure(), *wishes()]
 
 
 def infrastructure() -> list[Object]:
-    """What administrators and drivers bring: namespaces, classes, nodes and slices."""
-    return [*_namespaces(), *device_classes(), *nodes(), *slices()]
+    """What administrators and drivers bring: namespaces, classes, nodes, slices and queues."""
+    instinct = [device["name"] for device in _instinct_devices()]
+    return [
+        *_namespaces(),
+        *device_classes(),
+        *nodes(),
+        *plugins.machines(),
+        *slices(),
+        *queues.infrastructure(),
+        *oddities.infrastructure(instinct_devices=instinct, instinct_node=CORDONED_NODE),
+    ]
+
+
+def wishes() -> list[Object]:
+    """What people ask for."""
+    return [*workloads(), *oddities.workloads(ill_device=TAINTED_DEVICE), *queues.workloads()]
 
 
 def device_classes() -> list[Object]:
@@ -89,7 +117,13 @@ def nodes() -> list[Object]:
             "v100-01", zone=HALL_SOUTH, cpu=40, memory="384Gi", labels=volta, extended={"nvidia.com/gpu": "4"}
         ),
         node(
-            "v100-02", zone=HALL_SOUTH, cpu=40, memory="384Gi", labels=volta, extended={"nvidia.com/gpu": "4"}
+            "v100-02",
+            zone=HALL_SOUTH,
+            cpu=40,
+            memory="384Gi",
+            labels=volta,
+            extended={"nvidia.com/gpu": "4"},
+            platform=LAGGARD,
         ),
         node(
             "t4-01",
@@ -148,20 +182,16 @@ def _plugin_labels(
     replicas: int = 1,
     sharing: str = "none",
 ) -> dict[str, str]:
-    return {
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": product,
-        "nvidia.com/gpu.family": family,
-        "nvidia.com/gpu.count": str(count),
-        "nvidia.com/gpu.memory": str(memory),
-        "nvidia.com/gpu.compute.major": str(compute[0]),
-        "nvidia.com/gpu.compute.minor": str(compute[1]),
-        "nvidia.com/gpu.replicas": str(replicas),
-        "nvidia.com/gpu.sharing-strategy": sharing,
-        "nvidia.com/gpu.machine": "NQ-4124",
-        "nvidia.com/mig.strategy": "single",
-        "nvidia.com/cuda.driver-version.full": str(nvidia.DRIVER_VERSION),
-    }
+    return nvidia_labels(
+        product=product,
+        family=family,
+        count=count,
+        memory=memory,
+        compute=compute,
+        driver=str(nvidia.DRIVER_VERSION),
+        replicas=replicas,
+        sharing=sharing,
+    )
 
 
 def _a100_pool(node: str, *, tainted: str = "") -> list[Object]:
@@ -179,11 +209,14 @@ def _a100_pool(node: str, *, tainted: str = "") -> list[Object]:
     return resource_slices(driver=nvidia.DRIVER, node=node, contents=[{"devices": devices}])
 
 
-def _instinct_pool(node: str) -> list[Object]:
-    devices = [
+def _instinct_devices() -> list[Object]:
+    return [
         vendors.mi300x(index=index, bus=bus, numa=int(index >= 4)) for index, bus in enumerate(_OAM_BUSES)
     ]
-    return resource_slices(driver=vendors.AMD, node=node, contents=[{"devices": devices}])
+
+
+def _instinct_pool(node: str) -> list[Object]:
+    return resource_slices(driver=vendors.AMD, node=node, contents=[{"devices": _instinct_devices()}])
 
 
 def _gaudi_pool(node: str, *, cards: int = 8, announced: int | None = None) -> list[Object]:
