@@ -4,13 +4,13 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from portal.dra import nodeselector
-from portal.dra.allocator.requests import Ask, Ground, Wish, prepare
+from portal.dra.allocator.requests import Ask, Ground, Wish, label, prepare
 from portal.dra.allocator.results import allocation_of
 from portal.dra.allocator.search import Search, StepLimitError
 from portal.dra.allocator.state import State
-from portal.dra.errors import BrokenOffError
+from portal.dra.errors import BrokenOffError, ClaimError
 from portal.dra.fleet import Fleet
-from portal.dra.model import AllocationResult, ResourceClaim
+from portal.dra.model import ResourceClaim
 from portal.dra.outcomes import Allocated, Failed, Outcome, Reason, Undecided, Unschedulable
 
 DEFAULT_STEPS = 1_000_000
@@ -36,7 +36,7 @@ def allocate(
     open_claims = [claim for claim in claims if claim.status.allocation is None]
     try:
         for claim in claims:
-            if claim.status.allocation is not None and not _usable(fleet, node, claim.status.allocation):
+            if claim.status.allocation is not None and not _usable(fleet, node, claim):
                 name = "/".join(filter(None, claim.key))
                 return Unschedulable(
                     (Reason(code="allocated-elsewhere", params={"claim": name, "node": node}),)
@@ -70,9 +70,14 @@ def allocate(
     )
 
 
-def _usable(fleet: Fleet, node: str, allocation: AllocationResult) -> bool:
-    selector = allocation.node_selector
-    return selector is None or nodeselector.matches(selector, fleet.node(node))
+def _usable(fleet: Fleet, node: str, claim: ResourceClaim) -> bool:
+    allocation = claim.status.allocation
+    if allocation is None or allocation.node_selector is None:
+        return True
+    try:
+        return nodeselector.matches(allocation.node_selector, fleet.node(node))
+    except nodeselector.UnusableSelector as error:
+        raise ClaimError("bad-node-selector", at=label(claim), message=str(error)) from None
 
 
 __all__ = ["DEFAULT_STEPS", "Ask", "Wish", "allocate"]

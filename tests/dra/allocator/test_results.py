@@ -6,6 +6,7 @@ import pytest
 
 from portal.dra import features as gates
 from portal.dra.features import Features
+from portal.dra.model import ResourceClaim, decode_object, encode
 from tests.dra.builders import (
     NODE,
     ask,
@@ -238,8 +239,22 @@ def test_an_allocated_claim_is_not_moved_to_another_node() -> None:
     where = fleet(slice_of(device("a")), slice_of(device("b"), node="node-2", pool="pool-2", name="s2"))
     first = claim(ask())
     (allocation,) = form(tried(where, first))
-    from portal.dra.model import decode_object, encode
-
     held = decode_object({**encode(first), "status": {"allocation": allocation}})
     assert picked(tried(where, held, on="node-2")) == "unschedulable"  # type: ignore[arg-type]  # a claim again
     assert picked(tried(where, held)) == ["r=a"]  # type: ignore[arg-type]  # a claim again
+
+
+def test_an_allocation_with_a_senseless_node_selector_names_its_claim() -> None:
+    near = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Near"}]}]}
+    held = decode_object(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "held", "namespace": "team"},
+            "status": {"allocation": {"nodeSelector": near}},
+        }
+    )
+    assert isinstance(held, ResourceClaim)
+    found = tried(fleet(slice_of(device("a"))), held)
+    assert picked(found) == "claim: bad-node-selector"
+    assert "claim team/held" in str(getattr(found, "error", ""))
