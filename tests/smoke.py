@@ -22,6 +22,7 @@ from django.conf import settings
 
 from portal.kube.client import Client
 from portal.kube.config import Credentials
+from portal.kube.errors import ClusterError
 from portal.kube.resources import PODS, RESOURCE_CLAIMS
 from portal.management.people import PASSWORD
 from portal.stack import Stack, UnableToStart, free_port
@@ -32,7 +33,9 @@ from tests.visitor import Page, Visitor
 T = TypeVar("T")
 CLUSTER = "smoke"
 PROJECT = "protein-folding"
-STEP_SECONDS = 45.0
+STEP_SECONDS = 60.0
+# A namespace goes with everything in it, which takes a namespace controller some seconds.
+LEAVE_SECONDS = 90.0
 
 
 class StepFailed(Exception):
@@ -371,14 +374,14 @@ def run(kubeconfig: Path | None) -> int:
             kubelet = FakeKubelet(own).start()
             cleanup.callback(kubelet.stop)
             room = Room(client, kubelet)
-            cleanup.callback(room.close)
+            cleanup.callback(_leave, room)
             room.open()
             walk = Walk(stack, room, used)
             for step in Walk.STEPS:
                 before = time.monotonic()
                 told = step(walk)
                 _say(time.monotonic() - before, " ".join((step.__doc__ or "").split()), told)
-        except (StepFailed, AssertionError, UnableToStart) as failure:
+        except (StepFailed, AssertionError, UnableToStart, ClusterError, requests.RequestException) as failure:
             sys.stdout.write(f"FAILED: {failure}\n")
             for log in sorted((Path(directory) / "desk" / "logs").glob("*.log")):
                 tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
@@ -388,6 +391,12 @@ def run(kubeconfig: Path | None) -> int:
     _say(time.monotonic() - before, "everything is removed and stopped", "")
     sys.stdout.write(f"Every step held, in {time.monotonic() - started:.1f} s.\n")
     return 0
+
+
+def _leave(room: Room) -> None:
+    """Remove what was made, and see that it is gone."""
+    room.close()
+    room.wait_for(room.is_gone, f"namespace {room.namespace} gone", seconds=LEAVE_SECONDS)
 
 
 def _say(seconds: float, what: str, told: str) -> None:
