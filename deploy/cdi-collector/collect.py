@@ -119,13 +119,12 @@ def read_file(  # noqa: PLR0911 - one return per reason not to read
         reasons = {errno.ELOOP: "symlink", errno.EACCES: "denied", errno.EPERM: "denied"}
         reasons.update({errno.ENOENT: "vanished", errno.ENXIO: "not-a-file"})
         return {**file, "unread": reasons.get(error.errno or 0, "denied")}
+    status = os.fstat(handle)
+    file.update(describe(status))
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        return {**file, "unread": "not-a-file"}
     with os.fdopen(handle, "rb") as opened:
-        status = os.fstat(opened.fileno())
-        file.update(describe(status))
-        if not stat.S_ISREG(status.st_mode):
-            return {**file, "unread": "not-a-file"}
-        if status.st_size > MAX_FILE_BYTES:
-            return {**file, "unread": "too-large"}
         raw = opened.read(MAX_FILE_BYTES + 1)
     if len(raw) > MAX_FILE_BYTES:
         return {**file, "unread": "too-large"}
@@ -307,7 +306,8 @@ def pack(report: dict[str, Any], now: float) -> bytes:
         if sent:
             excess = len(body) - MAX_REPORT_BYTES
             for file in sorted(sent, key=lambda file: -len(file["content"])):
-                excess -= len(file["content"])
+                # As long as it is in JSON.
+                excess -= len(json.dumps(file["content"], ensure_ascii=False).encode())
                 file.update(content=None, unread="not-sent")
                 if excess <= 0:
                     break

@@ -211,8 +211,18 @@ DEVICES: list[tuple[str, Report, Surroundings, list[tuple[str, str]]]] = [
         around(drivers={NVIDIA}),
         [("device-gone", BASE)],
     ),
-    ("a spec of no DRA driver", reported(base("x", kind="vendor.com/net")), around(published("gpu-0")), [("no-specs", NVIDIA)]),
-    ("names that stand for none", reported(base("all", "common")), around(published("gpu-0")), [("no-specs", NVIDIA)]),
+    (
+        "a spec of no DRA driver",
+        reported(base("x", kind="vendor.com/net")),
+        around(published("gpu-0")),
+        [("no-specs", NVIDIA)],
+    ),
+    (
+        "names that stand for none",
+        reported(base("all", "common")),
+        around(published("gpu-0")),
+        [("no-specs", NVIDIA)],
+    ),
     (
         "all base specs vanished",
         reported(writers={NVIDIA: ["base"]}),
@@ -285,7 +295,7 @@ DEVICES: list[tuple[str, Report, Surroundings, list[tuple[str, str]]]] = [
         around(published("pci-0", driver="dra.net")),
         [("no-specs", "dra.net")],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -317,7 +327,12 @@ CLAIMS: list[tuple[str, Report, Surroundings, list[tuple[str, str]]]] = [
     ("given back", reported(of_claim()), around(claims={CLAIM: None}), [("claim-elsewhere", PATH)]),
     ("elsewhere", reported(of_claim()), around(claims={CLAIM: "gpu-02"}), [("claim-elsewhere", PATH)]),
     ("just written", reported(of_claim(modified_at=NOW - timedelta(minutes=2))), around(), []),
-    ("its spec is there", reported(of_claim(), writers=SEEN), around(claims={CLAIM: "gpu-01"}, held=HELD), []),
+    (
+        "its spec is there",
+        reported(of_claim(), writers=SEEN),
+        around(claims={CLAIM: "gpu-01"}, held=HELD),
+        [],
+    ),
     ("its spec is missing", reported(writers=SEEN), around(held=HELD), [("claim-missing", NVIDIA)]),
     (
         "the spec of another claim is there",
@@ -339,7 +354,7 @@ CLAIMS: list[tuple[str, Report, Surroundings, list[tuple[str, str]]]] = [
         around(claims={CLAIM: "gpu-01"}, held=HELD),
         [("invalid-spec", PATH)],
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,12 @@ INVALID: list[tuple[str, Any, str, str]] = [
     ("class with dots too early", spec("a", kind="a.com/b.c", version="0.5.0"), "needs-version", "kind"),
     ("no devices", spec(), "no-devices", "devices"),
     ("devices of another type", spec("a") | {"devices": "gpu-0"}, "type", "devices"),
-    ("device without edits", spec("a") | {"devices": [{"name": "a"}]}, "missing", "devices[0].containerEdits"),
+    (
+        "device without edits",
+        spec("a") | {"devices": [{"name": "a"}]},
+        "missing",
+        "devices[0].containerEdits",
+    ),
     ("device that changes nothing", device(env=[]), "empty-edits", "devices[0].containerEdits"),
     ("device name", spec("gpu 0"), "device-name", "devices[0].name"),
     ("device name that ends with a dash", spec("gpu-"), "device-name", "devices[0].name"),
@@ -161,12 +166,17 @@ INVALID: list[tuple[str, Any, str, str]] = [
         "net-device-twice",
         "devices[0].containerEdits.netDevices",
     ),
-    ("annotations too early", spec("a", version="0.5.0", annotations={"a": "b"}), "needs-version", "annotations"),
+    (
+        "annotations too early",
+        spec("a", version="0.5.0", annotations={"a": "b"}),
+        "needs-version",
+        "annotations",
+    ),
     ("no object", "[1, 2]", "not-an-object", ""),
     ("empty", "", "not-an-object", ""),
     ("two documents", "a: 1\n---\nb: 2\n", "syntax", ""),
     ("broken", "{a: [", "syntax", ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
