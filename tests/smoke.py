@@ -179,7 +179,7 @@ class Walk:
         pod: dict[str, Any] = yaml.safe_load(example)
         pod["spec"]["nodeSelector"] = self.room.label
         self.room.client.create(PODS, pod, namespace=self.room.namespace)
-        name = pod["metadata"]["name"]
+        name = str(pod["metadata"]["name"])
         self.room.until_running(name)
         self._until_state("in-use")
         self.workload = name
@@ -381,7 +381,13 @@ def run(kubeconfig: Path | None) -> int:
                 before = time.monotonic()
                 told = step(walk)
                 _say(time.monotonic() - before, " ".join((step.__doc__ or "").split()), told)
-        except (StepFailed, AssertionError, UnableToStart, ClusterError, requests.RequestException) as failure:
+        except (
+            StepFailed,
+            AssertionError,
+            UnableToStart,
+            ClusterError,
+            requests.RequestException,
+        ) as failure:
             sys.stdout.write(f"FAILED: {failure}\n")
             for log in sorted((Path(directory) / "desk" / "logs").glob("*.log")):
                 tail = "\n".join(log.read_text(errors="replace").splitlines()[-12:])
