@@ -179,7 +179,7 @@ def _wish(
             raise ClaimError("unsupported-selector", at=at, selector=index)
     if (
         isinstance(ask, ExactDeviceRequest)
-        and ask.admin_access
+        and ask.admin_access is not None
         and not fleet.features.enabled(gates.ADMIN_ACCESS)
     ):
         raise ClaimError("gate-off", at=at, field="adminAccess", gate=gates.ADMIN_ACCESS)

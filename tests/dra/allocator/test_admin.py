@@ -107,6 +107,12 @@ def test_access_consumes_no_capacity_and_has_no_share() -> None:
     assert "consumedCapacity" not in result
 
 
+def test_without_the_gate_the_field_may_not_even_be_false() -> None:
+    where = fleet(slice_of(device("a")), features=without(gates.ADMIN_ACCESS))
+    assert picked(tried(where, claim(ask(adminAccess=False)))) == "claim: gate-off"
+    assert picked(tried(where, claim(ask()))) == ["r=a"]
+
+
 def test_the_gate_has_to_be_on() -> None:
     where = fleet(slice_of(device("a")), features=without(gates.ADMIN_ACCESS))
     found = tried(where, claim(ADMIN))
