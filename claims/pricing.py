@@ -20,6 +20,8 @@ from portal import money
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 MICROSECOND = timedelta(microseconds=1)
+# Project, class, product, and the index of the stretch of time in which one price book holds.
+GatheredKey = tuple[int | None, str, str, int]
 # Project, class, product, price per hour, currency: what makes a line.
 _LineKey = tuple[int | None, str, str, Decimal | None, str]
 
@@ -55,6 +57,10 @@ class Book:
         return None
 
 
+# From when to when which book holds.
+PriceSegment = tuple[datetime, datetime, Book | None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PriceList:
     """All books in order of time."""
@@ -66,7 +72,7 @@ class PriceList:
         index = bisect_right([book.valid_from for book in self.books], at) - 1
         return self.books[index] if index >= 0 else None
 
-    def segments(self, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime, Book | None]]:
+    def segments(self, start: datetime, end: datetime) -> Iterator[PriceSegment]:
         """[start, end) cut where books change, in order; nothing for an empty period."""
         cuts = [book.valid_from for book in self.books if start < book.valid_from < end]
         bounds = [start, *cuts, end]
@@ -166,8 +172,8 @@ class Statement:
         return any(line.running for line in self.lines)
 
 
-class _Gathered:
-    """Device time of usages of one kind under one price book."""
+class Gathered:
+    """Device time of usages of one kind under one price book; `running` of its `count` usages still run."""
 
     __slots__ = ("count", "running", "shares", "whole")
 
@@ -182,15 +188,16 @@ class _Gathered:
         """Device-microseconds, exactly."""
         return self.whole + self.shares
 
-    def add(self, microseconds: int, quantity: Fraction, *, running: bool) -> None:
+    def add(self, microseconds: int, quantity: Fraction, *, running: int, count: int = 1) -> None:
+        """Add usages of the same quantity, of so many microseconds together."""
         if quantity == 1:
             self.whole += microseconds
         else:
             self.shares += quantity * microseconds
-        self.count += 1
+        self.count += count
         self.running += running
 
-    def merge(self, other: "_Gathered") -> None:
+    def merge(self, other: "Gathered") -> None:
         self.whole += other.whole
         self.shares += other.shares
         self.count += other.count
@@ -222,7 +229,18 @@ def statement(
     and multiplied by prices once per line, so that a million usages are a matter of seconds."""
     segments = list(prices.segments(start, min(end, now)))
     gathered = _gather(usages, segments, up_to_now=now <= end)
-    sums: dict[_LineKey, _Gathered] = defaultdict(_Gathered)
+    return conclude(gathered, segments, start=start, end=end)
+
+
+def conclude(
+    gathered: Mapping[GatheredKey, Gathered],
+    segments: Sequence[PriceSegment],
+    *,
+    start: datetime,
+    end: datetime,
+) -> Statement:
+    """The statement that gathered device time comes to. Its keys end in an index of `segments`."""
+    sums: dict[_LineKey, Gathered] = defaultdict(Gathered)
     for (project_id, device_class, product, index), part in gathered.items():
         book = segments[index][2]
         per_hour = book.price(device_class=device_class, product=product) if book else None
@@ -286,10 +304,10 @@ def price_list() -> PriceList:
 
 
 def _gather(
-    usages: Iterable[Usage], segments: Sequence[tuple[datetime, datetime, Book | None]], *, up_to_now: bool
-) -> dict[tuple[int | None, str, str, int], _Gathered]:
+    usages: Iterable[Usage], segments: Sequence[PriceSegment], *, up_to_now: bool
+) -> dict[GatheredKey, Gathered]:
     """Device time by project, class, product and segment (by its index)."""
-    gathered: dict[tuple[int | None, str, str, int], _Gathered] = defaultdict(_Gathered)
+    gathered: dict[GatheredKey, Gathered] = defaultdict(Gathered)
     last = len(segments) - 1
     for usage in usages:
         for index, (lower, upper, _book) in enumerate(segments):

@@ -71,7 +71,7 @@ def overwrite(rows: Sequence[models.Model], columns: Sequence[str]) -> None:
 
 def _columns(model: type[models.Model], *, keyed: bool = False) -> "list[models.Field[Any, Any]]":
     fields: Any = model._meta.concrete_fields
-    return [field for field in fields if keyed or not field.primary_key]
+    return [field for field in fields if not field.generated and (keyed or not field.primary_key)]
 
 
 def _execute(

@@ -34,7 +34,7 @@ _NATURAL_KEY = (
     "request_name",
 )
 _ALLOCATION_VALUES = tuple(
-    field.attname for field in Allocation._meta.concrete_fields if not field.primary_key
+    field.attname for field in Allocation._meta.concrete_fields if not (field.primary_key or field.generated)
 )
 _EVENT_VALUES = (
     *("key", "kind", "at", "source", "uncertainty_us", "observed_at", "namespace", "name", "uid", "facts"),

@@ -1,0 +1,32 @@
+"""Expressions that both databases understand, each in its own words."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models.sql.compiler import SQLCompiler
+
+
+class Microseconds(models.Func):
+    """A time as microseconds since 1970, exactly. What it says hangs on nothing but the time, so columns may
+    be generated from it."""
+
+    arity = 1
+    output_field = models.BigIntegerField()
+    # A difference of times is immutable on PostgreSQL; the epoch of a time is not, whatever its type.
+    template = (
+        "CAST(EXTRACT(EPOCH FROM (%(expressions)s - TIMESTAMPTZ '1970-01-01 00:00:00+00')) * 1000000"
+        " AS bigint)"
+    )
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: Any, **context: Any) -> Any:
+        # Times are text there, in UTC. The Julian day is a float that is good for whole seconds; the digits
+        # after them are taken as they stand.
+        return self.as_sql(
+            compiler,
+            connection,
+            template=(
+                "(CAST(ROUND((julianday(substr(%(expressions)s, 1, 19)) - 2440587.5) * 86400) AS INTEGER)"
+                " * 1000000 + CAST(substr(%(expressions)s, 21) AS INTEGER))"
+            ),
+            **context,
+        )
