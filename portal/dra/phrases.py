@@ -22,6 +22,7 @@ PHRASES: dict[str, str] = {
     "incomplete-pool": "{at}: asks for all devices, but resource pool {pool} is currently being updated",
     "invalid-pool": "pool {pool} is invalid: {why}",
     # What is wrong with a pool.
+    "contradictory-count": "its slices announce different numbers of slices, such as {one} and {other}",
     "duplicate-device": "device {device} is published twice",
     "duplicate-counter-set": "counter set {counter_set} is published twice",
     "missing-counter-set": "device {device} consumes counters of {counter_set}, which does not exist",

@@ -69,8 +69,8 @@ class Pool:
         self.slices = tuple(sorted(slices, key=lambda item: item.metadata.name))
         self.features = features
         published = len(slices) + dropped
-        expected = self.slices[0].spec.pool.resource_slice_count if slices else 0
-        self.incomplete = bool(dropped) or published != expected
+        announced = sorted({item.spec.pool.resource_slice_count for item in self.slices})
+        self.incomplete = len(announced) < 2 and (bool(dropped) or published not in announced)
         self.counters: dict[str, CounterSet] = {}
         self.invalid: Reason | None = None
         self.binds = features.enabled(gates.DEVICE_BINDING_CONDITIONS) and any(
@@ -81,7 +81,11 @@ class Pool:
         if all(_for_all_nodes(item.spec) for item in self.slices):
             self.everywhere = tuple(range(len(self.slices)))
         self.per_device = any(item.spec.per_device_node_selection for item in self.slices)
-        if not self.incomplete:
+        if len(announced) > 1:
+            # Whether it is complete cannot be told.
+            counts = {"one": announced[0], "other": announced[-1]}
+            self.invalid = Reason(code="contradictory-count", params=counts)
+        elif not self.incomplete:
             self.invalid = self._fault()
 
     @property

@@ -129,6 +129,17 @@ def test_too_many_slices_are_an_incomplete_pool_too() -> None:
     assert picked(tried(where, claim(ask()))) == "unschedulable"
 
 
+@pytest.mark.parametrize("counts", [(1, 2), (2, 1), (2, 3)])
+def test_slices_that_contradict_each_other_about_their_number_are_an_invalid_pool(
+    counts: tuple[int, int],
+) -> None:
+    slices = [slice_of(device(f"d{i}"), name=f"s{i}", count=count) for i, count in enumerate(counts)]
+    found = tried(fleet(*slices), claim(ask()))
+    assert picked(found) == "node: invalid-pool"
+    assert "announce different numbers of slices" in str(getattr(found, "error", ""))
+    assert picked(tried(fleet(*slices), claim(ask(allocationMode="All")))) == "node: invalid-pool"
+
+
 def test_only_the_highest_generation_of_a_pool_counts() -> None:
     where = fleet(
         slice_of(device("old"), name="s1", generation=1),
