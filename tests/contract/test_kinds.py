@@ -201,8 +201,8 @@ def test_a_suspended_job_waits_and_may_still_be_sent_elsewhere(room: Room) -> No
         return bool(found["status"].get("startTime")) and conditions(found).get("Suspended") == "False"
 
     room.wait_for(started, "the Job resumed")
+    cleared = {"spec": {"template": {"spec": {"nodeSelector": None}}}}
     with pytest.raises(Invalid):
-        cleared = {"spec": {"template": {"spec": {"nodeSelector": None}}}}
         room.client.patch(JOBS, "later", cleared, namespace=room.namespace)
 
 
