@@ -1,7 +1,7 @@
 """Clusters: getting to know one, reaching it, letting it go."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,21 +17,11 @@ from inventory.models import Cluster, Stream
 from portal.kube import errors
 from portal.kube.client import Client
 from portal.kube.config import Credentials
-from portal.kube.resources import ACCESS_REVIEWS, NAMESPACES
+from portal.kube.resources import ACCESS_REVIEWS, AMBIGUOUS_GROUPS, NAMESPACES, Resource
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
-# What the desk needs, cluster-wide: (verb, API group, resource).
-READ = tuple(
-    (verb, group, resource)
-    for group, resource in (
-        *(("", "nodes"), ("", "pods"), ("", "events"), ("resource.k8s.io", "resourceslices")),
-        *(("resource.k8s.io", "deviceclasses"), ("resource.k8s.io", "resourceclaims")),
-        *(("resource.k8s.io", "resourceclaimtemplates"), ("resource.k8s.io", "devicetaintrules")),
-        *(("", "namespaces"), ("node.k8s.io", "runtimeclasses")),
-    )
-    for verb in ("list", "watch")
-)
+# What the desk writes, cluster-wide: (verb, API group, resource). It reads all that it follows.
 WRITE = (
     ("create", "resource.k8s.io", "resourceclaims"),
     ("create", "resource.k8s.io", "resourceclaimtemplates"),
@@ -89,13 +79,14 @@ def client_for(cluster: Cluster) -> Client:
 def introduce(client: Client) -> Introduction:
     """Ask a cluster what it is and what we may do there. Raises ClusterError."""
     version = client.version()
-    served = {stream: resource.api_version for stream, resource in discover(client).items()}
+    found = discover(client)
+    served = {stream: resource.api_version for stream, resource in found.items()}
     return Introduction(
         url=client.url[:500],
         version=str(version.get("gitVersion", ""))[:40],
         uid=_uid(client),
         served=served,
-        missing=_missing(client),
+        missing=_missing(client, found.values()),
     )
 
 
@@ -153,16 +144,19 @@ def _uid(client: Client) -> str:
     return str((found.get("metadata") or {}).get("uid", ""))[:64]
 
 
-def _missing(client: Client) -> list[str]:
+def _missing(client: Client, followed: Iterable[Resource]) -> list[str]:
+    """Rights that the desk needs and the account lacks; what the cluster does not serve is not missed."""
+    reading = [(verb, found.group, found.plural) for found in followed for verb in ("list", "watch")]
     missing = []
-    for verb, group, resource in (*READ, *WRITE):
+    for verb, group, resource in (*reading, *WRITE):
         try:
             allowed = _may(client, verb=verb, group=group, resource=resource)
         except (errors.Forbidden, errors.NotFound, errors.Invalid):
             # The cluster does not tell; what is missing will show when it is needed.
             return []
         if not allowed:
-            missing.append(f"{verb} {resource}")
+            named = f"{resource}.{group}" if group in AMBIGUOUS_GROUPS else resource
+            missing.append(f"{verb} {named}")
     return missing
 
 

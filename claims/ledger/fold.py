@@ -19,7 +19,9 @@ ALLOCATED = "claim-allocated"
 ENDS = ("claim-released", "claim-deleted")
 JOINED = "consumer-joined"
 LEFT = "consumer-left"
-KINDS = (ALLOCATED, *ENDS, JOINED, LEFT)
+# Completes what the allocation says of one device; never contradicts it.
+DETAILED = "allocation-detailed"
+KINDS = (ALLOCATED, *ENDS, JOINED, LEFT, DETAILED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,8 @@ class _Span:
     """Start and end of one epoch."""
 
     allocated: Event
+    # What became known of devices later on, in a fixed order.
+    details: tuple[dict[str, Any], ...]
     start: datetime
     end: datetime | None = None
     end_source: str = ""
@@ -144,6 +148,8 @@ def _span(events: list[Event], *, next_start: datetime | None) -> _Span | None:
         return None
     allocated = min(starts, key=lambda event: (_start(event), event.key))
     start = _start(allocated)
+    later = sorted((event for event in events if event.kind == DETAILED), key=lambda event: event.key)
+    details = tuple(event.facts.get("device") or {} for event in later)
     ends = [event for event in events if event.kind in ENDS]
     if ends:
         last = min(ends, key=lambda event: (_earliest(event), event.key))
@@ -153,6 +159,7 @@ def _span(events: list[Event], *, next_start: datetime | None) -> _Span | None:
             end = latest = max(start, next_start)
         return _Span(
             allocated=allocated,
+            details=details,
             start=start,
             end=end,
             end_source=last.source,
@@ -164,12 +171,13 @@ def _span(events: list[Event], *, next_start: datetime | None) -> _Span | None:
         end = max(start, known)
         return _Span(
             allocated=allocated,
+            details=details,
             start=start,
             end=end,
             end_source="observed",
             end_uncertainty_us=_microseconds(max(end, next_start) - end),
         )
-    return _Span(allocated=allocated, start=start)
+    return _Span(allocated=allocated, details=details, start=start)
 
 
 def _start(event: Event) -> datetime:
@@ -188,14 +196,11 @@ def _microseconds(delta: timedelta) -> int:
 def _intervals(uid: str, epoch: int, span: _Span) -> list[Interval]:
     found: dict[DeviceKey, dict[str, Any]] = {}
     for device in span.allocated.facts.get("devices", []):
-        key = DeviceKey(
-            driver=device["driver"],
-            pool=device["pool"],
-            device=device["device"],
-            share_id=device.get("share_id") or "",
-            request=device.get("request") or "",
-        )
-        found.setdefault(key, device)
+        found.setdefault(_device_key(device), device)
+    for detail in span.details:
+        key = _device_key(detail)
+        if key in found:
+            found[key] = detail | {name: value for name, value in found[key].items() if value}
     return [
         Interval(
             claim_uid=uid,
@@ -214,6 +219,16 @@ def _intervals(uid: str, epoch: int, span: _Span) -> list[Interval]:
         )
         for key in sorted(found)
     ]
+
+
+def _device_key(facts: dict[str, Any]) -> DeviceKey:
+    return DeviceKey(
+        driver=facts.get("driver") or "",
+        pool=facts.get("pool") or "",
+        device=facts.get("device") or "",
+        share_id=facts.get("share_id") or "",
+        request=facts.get("request") or "",
+    )
 
 
 def _stays(uid: str, epoch: int, events: list[Event], span: _Span) -> list[Stay]:

@@ -17,7 +17,7 @@ CORE = {
     resource.plural: resource
     for resource in (
         *(resources.NODES, resources.PODS, resources.EVENTS, resources.NAMESPACES),
-        resources.RUNTIME_CLASSES,
+        *(resources.RUNTIME_CLASSES, resources.RESOURCE_QUOTAS, resources.JOBS),
     )
 }
 # A group may come (an upgrade, a gate) while we follow.
@@ -35,10 +35,35 @@ class Group:
     plurals: frozenset[str]
 
 
-GROUPS = (Group(GROUP, PREFERENCE, frozenset({"resourceslices", "deviceclasses", "resourceclaims",
-                                              "resourceclaimtemplates"})),
-          # Its own: the other resources of v1alpha3 are not those that we know.
-          Group(GROUP, (*PREFERENCE, f"{GROUP}/v1alpha3"), frozenset({"devicetaintrules"})))  # fmt: skip
+def _group(name: str, *versions: str, of: frozenset[str]) -> Group:
+    return Group(name, tuple(f"{name}/{version}" for version in versions), of)
+
+
+GROUPS = (
+    Group(
+        GROUP,
+        PREFERENCE,
+        frozenset({"resourceslices", "deviceclasses", "resourceclaims", "resourceclaimtemplates"}),
+    ),
+    # Its own: the other resources of v1alpha3 are not those that we know.
+    Group(GROUP, (*PREFERENCE, f"{GROUP}/v1alpha3"), frozenset({"devicetaintrules"})),
+    _group(
+        "kueue.x-k8s.io",
+        *("v1beta2", "v1beta1"),
+        of=frozenset(
+            resource.stream
+            for resource in (
+                *(resources.CLUSTER_QUEUES, resources.LOCAL_QUEUES),
+                *(resources.RESOURCE_FLAVORS, resources.QUEUED_WORKLOADS),
+            )
+        ),
+    ),
+    _group(
+        "scheduling.k8s.io",
+        *("v1", "v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
+        of=frozenset({resources.POD_GROUPS.stream, resources.SCHEDULING_WORKLOADS.stream}),
+    ),
+)
 
 
 class Discovery:

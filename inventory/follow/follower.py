@@ -18,10 +18,11 @@ from inventory import clusters
 from inventory.follow import lease
 from inventory.follow.backoff import Backoff
 from inventory.follow.discovery import Discovery
-from inventory.follow.health import ClusterHealth
+from inventory.follow.health import PLAIN, ClusterHealth
 from inventory.follow.streams import Plan, Report, Start, StreamThread
 from inventory.mirror.batches import Batch
 from inventory.mirror.events import FIELD_SELECTOR
+from inventory.mirror.jobs import pods_use_devices
 from inventory.mirror.pods import uses_devices
 from inventory.mirror.writer import LeaseLost, Writer, features_of
 from inventory.models import Cluster, Stream
@@ -173,7 +174,7 @@ class Follower:
                     plural=plural,
                     resource=_finder(discovery, plural),
                     field_selector=FIELD_SELECTOR if plural == "events" else "",
-                    relevant=uses_devices if plural == "pods" else None,
+                    relevant=_RELEVANT.get(plural),
                     after=[by_plural[name].settled for name in needed],
                 ),
                 client=client,
@@ -243,6 +244,7 @@ class Follower:
         if time.monotonic() - self._looked_at < 1.0:
             return
         self._looked_at = time.monotonic()
+        writer.settle(now=self._now())
         if time.monotonic() - self._renewed_at >= self._lease_duration.total_seconds() / 4:
             if not lease.renew(
                 cluster_id=self.cluster_id,
@@ -292,9 +294,9 @@ class Follower:
             time.sleep(0.1)
 
 
+_RELEVANT = {"pods": uses_devices, "jobs": pods_use_devices}
 _ORDER: dict[str, tuple[str, ...]] = {
-    "namespaces": (),
-    "runtimeclasses": (),
+    **dict.fromkeys(PLAIN, ()),
     "nodes": (),
     "resourceslices": (),
     "devicetaintrules": ("resourceslices",),

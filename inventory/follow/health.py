@@ -7,11 +7,24 @@ from typing import Any
 from inventory.follow.streams import Report
 from inventory.models import Cluster, Stream
 from portal.kube import errors
+from portal.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    POD_GROUPS,
+    QUEUED_WORKLOADS,
+    RESOURCE_FLAVORS,
+    SCHEDULING_WORKLOADS,
+)
 
 State = Stream.State
 SAVE_CONTACT_EVERY = timedelta(seconds=5)
 # What these say is missed by nobody who asks what is free; their own rows show that they fail.
-MINOR = frozenset({"events", "resourceclaimtemplates"})
+PLAIN = (
+    *("namespaces", "runtimeclasses", "resourcequotas", "jobs"),
+    *(POD_GROUPS.stream, SCHEDULING_WORKLOADS.stream),
+    *(CLUSTER_QUEUES.stream, LOCAL_QUEUES.stream, RESOURCE_FLAVORS.stream, QUEUED_WORKLOADS.stream),
+)
+MINOR = frozenset({"events", "resourceclaimtemplates", *PLAIN})
 
 
 class ClusterHealth:

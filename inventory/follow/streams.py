@@ -299,7 +299,7 @@ class StreamThread(threading.Thread):
             self._tell(Stream.State.WATCHING, api_version=resource.api_version)
             if gap is not None:
                 self._put(Batch(resource=resource, received_at=connected, since=gap.since, gap=gap))
-            self._covered_until = self._now()
+            opened_at = self._covered_until = self._now()
             # What happened while we were away comes first, at once; the first quiet moment or bookmark
             # ends it.
             caught_up_at = time.monotonic() + 1.0
@@ -309,6 +309,11 @@ class StreamThread(threading.Thread):
                     self._take(resource, events, since=since)
                     if time.monotonic() > ends_at:
                         watch.close()
+            except errors.Gone:
+                if self._covered_until == opened_at:
+                    # It was opened only to say that it cannot tell: nothing since before was covered.
+                    self._covered_until = covered
+                raise
             finally:
                 self._watch = None
         if not self._stop_requested.is_set():

@@ -11,16 +11,17 @@ from typing import Any
 
 import msgspec
 
+from inventory.mirror import departures
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
-from inventory.models import Claim, ClaimDevice, Device, Observation, Pod
+from inventory.models import Claim, ClaimDevice, Device, DeviceProfile, Observation, Pod
 from portal.dra import model as dra
 
 _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "spec", "status", "deleted_at"),
-    *("allocated", "epoch", "allocated_at", "node_name", "owner_pod_uid"),
+    *("allocated", "epoch", "allocated_at", "node_name", "owner_pod_uid", "leaving", "leaving_since"),
 ]
 DeviceKey = tuple[str, str, str]
 
@@ -35,8 +36,29 @@ class _Metadata(msgspec.Struct, rename="camel"):
     managed_fields: list[_ManagedFields] | None = None
 
 
+class DeviceStatus(msgspec.Struct, rename="camel"):
+    """What a driver says of one allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    conditions: list[dict[str, Any]] | None = None
+    network_data: dict[str, Any] | None = None
+    data: dict[str, Any] | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        return self.driver, self.pool, self.device, self.share_id or ""
+
+
+class _Status(msgspec.Struct):
+    devices: list[DeviceStatus] | None = None
+
+
 class _Written(msgspec.Struct):
     metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,7 @@ class ClaimObject:
     claim: dra.ResourceClaim
     status: dict[str, Any]
     written_at: datetime | None
+    devices: Sequence[DeviceStatus] = ()
 
 
 @dataclass
@@ -64,27 +87,39 @@ class Claims(MirroredKind[Claim, ClaimObject]):
 
     def decode(self, item: Item) -> ClaimObject:
         claim = decode_dra(item, dra.ResourceClaim)
-        return ClaimObject(claim, dra.encode(claim.status), _allocation_written_at(item))
+        written = decode_core(item, _Written)
+        return ClaimObject(
+            claim, dra.encode(claim.status), _allocation_written_at(written), written.status.devices or ()
+        )
 
     def store(self, turn: Turn, changes: Sequence[Change[Claim, ClaimObject]]) -> None:
         known = self._known(turn, changes)
         rows: list[Claim] = []
-        results: list[tuple[Claim, dra.ResourceClaim]] = []
+        results: list[tuple[Claim, ClaimObject]] = []
         for change in changes:
             row = _row(turn, change, known)
             if change.row is None:
                 _note_creation(turn, change)
             if self._note_allocation(turn, change, row, known):
-                results.append((row, change.obj.claim))
+                results.append((row, change.obj))
             rows.append(row)
         save(rows, _COLUMNS)
         self._store_results(turn, results, known)
+        written = {id(row) for row, _ in results}
+        _store_statuses(
+            [
+                (row, change.obj.devices)
+                for row, change in zip(rows, changes, strict=True)
+                if row.allocated and id(row) not in written
+            ]
+        )
 
     def lose(self, turn: Turn, rows: Sequence[Claim]) -> None:
         for row in rows:
             moment = turn.observed()
             epoch = row.epoch if row.allocated else 0
             if row.allocated:
+                departures.end(turn, row)
                 _note_leaving(turn, row, _consumers(row.status), moment)
             turn.observe(
                 Kind.CLAIM_DELETED,
@@ -113,6 +148,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
         same = old is not None and was and allocation is not None and _same_allocation(old, allocation)
         if old is not None and was and not same:
             moment = turn.observed()
+            departures.end(turn, old)
             _note_leaving(turn, old, _consumers(old.status), moment)
             turn.observe(
                 Kind.CLAIM_RELEASED,
@@ -140,22 +176,22 @@ class Claims(MirroredKind[Claim, ClaimObject]):
             row.node_name = _node_of(allocation, known)
             before = _consumers(old.status) if old is not None and same else {}
             after = _consumers(row.status)
-            _note_leaving(
-                turn, row, {uid: before[uid] for uid in before.keys() - after.keys()}, turn.observed()
-            )
-            _note_joining(turn, row, {uid: after[uid] for uid in after.keys() - before.keys()})
+            if old is not None and same:
+                row.leaving, row.leaving_since = old.leaving, old.leaving_since
+            departures.begin(turn, row, {uid: before[uid] for uid in before.keys() - after.keys()})
+            back = departures.forget(row, after.keys())
+            _note_joining(turn, row, {uid: after[uid] for uid in after.keys() - before.keys() - back})
         return was != (allocation is not None) or (allocation is not None and not same)
 
-    def _store_results(
-        self, turn: Turn, results: list[tuple[Claim, dra.ResourceClaim]], known: _Known
-    ) -> None:
+    def _store_results(self, turn: Turn, results: list[tuple[Claim, ClaimObject]], known: _Known) -> None:
         for ids in chunks([row.pk for row, _ in results]):
             stale = ClaimDevice.objects.filter(claim_id__in=ids)
             turn.dirty_devices |= set(stale.exclude(device=None).values_list("device_id", flat=True))
             stale.delete()
         rows: dict[tuple[Any, ...], ClaimDevice] = {}
-        for row, claim in results:
-            for result in _results(claim.status.allocation):
+        for row, obj in results:
+            said = {status.key: status for status in obj.devices}
+            for result in _results(obj.claim.status.allocation):
                 device = known.devices.get((result.driver, result.pool, result.device))
                 if device is not None:
                     turn.dirty_devices.add(device.pk)
@@ -170,6 +206,11 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                     share_id=result.share_id or "",
                     admin_access=bool(result.admin_access),
                     consumed_capacity=dict(result.consumed_capacity),
+                    identified=device is not None,
+                )
+                _take_status(
+                    rows[key],
+                    said.get((result.driver, result.pool, result.device, result.share_id or "")),
                 )
         ClaimDevice.objects.bulk_create(rows.values(), batch_size=WRITE_BATCH)
 
@@ -192,8 +233,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
         )
 
 
-def _allocation_written_at(item: Item) -> datetime | None:
-    written = decode_core(item, _Written)
+def _allocation_written_at(written: _Written) -> datetime | None:
     times = [
         parse_time(entry.time)
         for entry in written.metadata.managed_fields or ()
@@ -264,15 +304,20 @@ def _consumers(status: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _devices(turn: Turn, named: set[DeviceKey]) -> dict[DeviceKey, Device]:
-    found: dict[DeviceKey, Device] = {}
+    keys: dict[int, DeviceKey] = {}
+    names = {name for _, _, name in named}
     for pools in chunks({pool for _, pool, _ in named}):
-        rows = Device.objects.filter(
-            cluster_id=turn.cluster_id, pool__name__in=pools, name__in={name for _, _, name in named}
-        ).select_related("pool", "profile")
-        for row in rows:
-            key = (row.pool.driver, row.pool.name, row.name)
-            if key in named:
-                found[key] = row
+        # Many more than are named: every pool of these that has a device of one of these names.
+        rows = Device.objects.filter(cluster_id=turn.cluster_id, pool__name__in=pools, name__in=names)
+        for pk, *key in rows.values_list("pk", "pool__driver", "pool__name", "name"):
+            if tuple(key) in named:
+                keys[pk] = (key[0], key[1], key[2])
+    found: dict[DeviceKey, Device] = {}
+    for pks in chunks(keys):
+        found |= {keys[device.pk]: device for device in Device.objects.filter(pk__in=pks)}
+    profiles = DeviceProfile.objects.in_bulk({device.profile_id for device in found.values()})
+    for device in found.values():
+        device.profile = profiles[device.profile_id]
     return found
 
 
@@ -350,31 +395,36 @@ def _allocation_facts(
 ) -> dict[str, Any]:
     """Everything that the ledger will need, as it is at this moment."""
     classes = _classes(claim)
-    devices = []
-    for result in _results(allocation):
-        device = known.devices.get((result.driver, result.pool, result.device))
-        devices.append(
-            {
-                "driver": result.driver,
-                "pool": result.pool,
-                "device": result.device,
-                "request": result.request,
-                "share_id": result.share_id or "",
-                "admin_access": bool(result.admin_access),
-                "consumed_capacity": dict(result.consumed_capacity),
-                "device_class": classes.get(result.request, ""),
-                "hardware_id": device.hardware_id if device else "",
-                "profile": device.profile.digest if device else "",
-                "product": device.profile.product if device else "",
-                "capacity": device.profile.capacity if device else {},
-                "node": device.node_name if device else "",
-            }
-        )
+    devices = [
+        {
+            "driver": result.driver,
+            "pool": result.pool,
+            "device": result.device,
+            "request": result.request,
+            "share_id": result.share_id or "",
+            "admin_access": bool(result.admin_access),
+            "consumed_capacity": dict(result.consumed_capacity),
+            "device_class": classes.get(result.request, ""),
+            **hardware_facts(known.devices.get((result.driver, result.pool, result.device))),
+        }
+        for result in _results(allocation)
+    ]
     return {
         "epoch": row.epoch,
         "node": _node_of(allocation, known),
         "devices": devices,
         "owner_pod_uid": row.owner_pod_uid,
+    }
+
+
+def hardware_facts(device: Device | None) -> dict[str, Any]:
+    """What an allocation tells of a device by itself; nothing where its slice has not come yet."""
+    return {
+        "hardware_id": device.hardware_id if device else "",
+        "profile": device.profile.digest if device else "",
+        "product": device.profile.product if device else "",
+        "capacity": device.profile.capacity if device else {},
+        "node": device.node_name if device else "",
     }
 
 
@@ -390,25 +440,34 @@ def _note_creation(turn: Turn, change: Change[Claim, ClaimObject]) -> None:
     )
 
 
+def _take_status(row: ClaimDevice, status: DeviceStatus | None) -> bool:
+    """Set what the driver says of an allocated device; whether that is new."""
+    before = row.conditions, row.network_data, row.driver_data
+    row.conditions = (status and status.conditions) or []
+    row.network_data = (status and status.network_data) or {}
+    row.driver_data = (status and status.data) or {}
+    return before != (row.conditions, row.network_data, row.driver_data)
+
+
+def _store_statuses(claims: Sequence[tuple[Claim, Sequence[DeviceStatus]]]) -> None:
+    """What drivers say of the devices of allocations that are known already."""
+    said = {(row.pk, *status.key): status for row, devices in claims for status in devices}
+    changed: list[ClaimDevice] = []
+    for ids in chunks([row.pk for row, _ in claims]):
+        for held in ClaimDevice.objects.filter(claim_id__in=ids):
+            key = (held.claim_id, held.driver, held.pool_name, held.device_name, held.share_id)
+            if _take_status(held, said.get(key)):
+                changed.append(held)
+    if changed:
+        columns = ["conditions", "network_data", "driver_data"]
+        ClaimDevice.objects.bulk_update(changed, columns, batch_size=WRITE_BATCH)
+
+
 def _note_joining(turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]]) -> None:
     for _, consumer in sorted(consumers.items()):
-        _note_consumer(turn, Kind.CONSUMER_JOINED, row, consumer, turn.observed())
+        departures.note(turn, Kind.CONSUMER_JOINED, row, consumer, turn.observed())
 
 
 def _note_leaving(turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]], moment: Moment) -> None:
     for _, consumer in sorted(consumers.items()):
-        _note_consumer(turn, Kind.CONSUMER_LEFT, row, consumer, moment)
-
-
-def _note_consumer(turn: Turn, kind: Kind, row: Claim, consumer: Mapping[str, str], moment: Moment) -> None:
-    what = "joined" if kind == Kind.CONSUMER_JOINED else "left"
-    turn.observe(
-        kind,
-        # A consumer may leave and come back within one allocation, so the version is part of the fact.
-        key=f"claim/{row.uid}/{row.epoch}/{consumer['uid']}/{what}/{row.resource_version}",
-        moment=moment,
-        namespace=row.namespace,
-        name=row.name,
-        uid=row.uid,
-        facts={"epoch": row.epoch, "consumer": dict(consumer)},
-    )
+        departures.note(turn, Kind.CONSUMER_LEFT, row, consumer, moment)

@@ -9,6 +9,7 @@ from django.db.models import Model
 
 from inventory.mirror.batches import Item, Key
 from inventory.mirror.turn import Turn, chunks
+from portal import bulk
 
 # Rows in one statement; Django makes it less where the database allows fewer parameters.
 WRITE_BATCH = 500
@@ -23,18 +24,9 @@ def save(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
     Rows are complete; writing them as an upsert is several times faster than `bulk_update`.
     """
-    new = [row for row in rows if row.pk is None]
     known = [row for row in rows if row.pk is not None]
-    if new:
-        type(new[0])._default_manager.bulk_create(new, batch_size=WRITE_BATCH)
-    if known:
-        type(known[0])._default_manager.bulk_create(
-            known,
-            batch_size=WRITE_BATCH,
-            update_conflicts=True,
-            unique_fields=["pk"],
-            update_fields=list(columns),
-        )
+    bulk.create([row for row in rows if row.pk is None])
+    bulk.overwrite(known, columns)
 
 
 class Unusable(Exception):

@@ -48,3 +48,23 @@ class PlainKind(MirroredKind[Row, Obj]):
     def lose(self, turn: Turn, rows: Sequence[Row]) -> None:
         for ids in chunks([row.pk for row in rows]):
             self._manager().filter(pk__in=ids).delete()
+
+
+class Owner(msgspec.Struct):
+    """An entry of `metadata.ownerReferences`."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+def owner_columns(references: Sequence[Owner] | None) -> dict[str, str]:
+    """What made an object: its controller, else its only owner."""
+    owners = list(references or ())
+    owner = next((o for o in owners if o.controller), owners[0] if len(owners) == 1 else Owner())
+    return {
+        "owner_kind": owner.kind[:63],
+        "owner_name": owner.name[:253],
+        "owner_uid": owner.uid[:64],
+    }

@@ -10,6 +10,7 @@ from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.nodes import is_extended_resource
+from inventory.mirror.plain import Owner, owner_columns
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
 from inventory.models import Pod, PodEvent
 from portal.dra.quantity import InvalidQuantity, Quantity
@@ -18,7 +19,7 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
     *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
-    *("unschedulable_message", "owner_kind", "owner_name"),
+    *("unschedulable_message", "owner_kind", "owner_name", "owner_uid", "pod_group", "device_health"),
 ]
 
 
@@ -36,11 +37,23 @@ class _Claim(msgspec.Struct, rename="camel"):
     resource_claim_name: str | None = None
 
 
+class _Group(msgspec.Struct, rename="camel"):
+    pod_group_name: str | None = None
+
+
+class _WorkloadReference(msgspec.Struct, rename="camel"):
+    name: str = ""
+    pod_group: str = ""
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     resource_claims: list[_Claim] | None = None
+    scheduling_group: _Group | None = None
+    # Before 1.36.
+    workload_ref: _WorkloadReference | None = None
 
 
 class _Terminated(msgspec.Struct, rename="camel"):
@@ -51,8 +64,21 @@ class _State(msgspec.Struct):
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(msgspec.Struct):
+class _DeviceHealth(msgspec.Struct, rename="camel"):
+    resource_id: str = msgspec.field(default="", name="resourceID")
+    health: str | None = None
+    message: str | None = None
+
+
+class _ResourceHealth(msgspec.Struct):
+    name: str = ""
+    resources: list[_DeviceHealth] | None = None
+
+
+class _ContainerStatus(msgspec.Struct, rename="camel"):
+    name: str = ""
     state: _State | None = None
+    allocated_resources_status: list[_ResourceHealth] | None = None
 
 
 class _Condition(msgspec.Struct, rename="camel"):
@@ -71,14 +97,9 @@ class _Status(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] | None = None
     start_time: str | None = None
     container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
     resource_claim_statuses: list[_Claim] | None = None
     extended_resource_claim_status: _ExtendedClaim | None = None
-
-
-class _Owner(msgspec.Struct):
-    kind: str = ""
-    name: str = ""
-    controller: bool | None = None
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -86,7 +107,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    owner_references: list[_Owner] | None = None
+    owner_references: list[Owner] | None = None
 
 
 class PodObject(msgspec.Struct, rename="camel"):
@@ -200,7 +221,6 @@ def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
     conditions = {condition.type: condition for condition in obj.status.conditions or ()}
     scheduled = conditions.get("PodScheduled")
     is_scheduled = scheduled is not None and scheduled.status == "True"
-    owner = next((o for o in obj.metadata.owner_references or () if o.controller), None)
     phase = (obj.status.phase or "")[:12]
     return Pod(
         pk=old.pk if old else None,
@@ -221,9 +241,35 @@ def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
         claim_names=_claim_names(obj),
         extended_resources=_counts(obj.spec),
         unschedulable_message=(scheduled.message or "") if scheduled and not is_scheduled else "",
-        owner_kind=owner.kind[:63] if owner else "",
-        owner_name=owner.name[:253] if owner else "",
+        **owner_columns(obj.metadata.owner_references),
+        pod_group=_pod_group(obj.spec),
+        device_health=_device_health(obj.status),
     )
+
+
+def _pod_group(spec: _Spec) -> str:
+    if spec.scheduling_group is not None:
+        return (spec.scheduling_group.pod_group_name or "")[:253]
+    # v1alpha1 had no objects for groups: a group is named within its Workload.
+    older = spec.workload_ref
+    return f"{older.name}/{older.pod_group}"[:253] if older is not None else ""
+
+
+def _device_health(status: _Status) -> list[dict[str, str]]:
+    """What the kubelet says of each device of each container."""
+    return [
+        {
+            "container": container.name,
+            "resource": resource.name,
+            "device": device.resource_id,
+            # As the API has it where the kubelet says nothing.
+            "health": device.health or "Unknown",
+            "message": device.message or "",
+        }
+        for container in (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+        for resource in container.allocated_resources_status or ()
+        for device in resource.resources or ()
+    ]
 
 
 def _finished_at(turn: Turn, obj: PodObject, old: Pod | None) -> datetime:

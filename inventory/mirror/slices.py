@@ -14,6 +14,7 @@ import msgspec
 
 from inventory import identity, profiles
 from inventory.mirror.batches import Item
+from inventory.mirror.claims import hardware_facts
 from inventory.mirror.decoding import decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, Unusable, save
 from inventory.mirror.taint_rules import Rules
@@ -21,13 +22,21 @@ from inventory.mirror.taint_rules import note as note_rule
 from inventory.mirror.turn import Kind, Turn, chunks, digest
 from inventory.models import ClaimDevice, Device, DeviceProfile, Pool, ResourceSlice
 from portal.dra import model as dra
-from portal.dra.pools import Pools
+from portal.dra.pools import Pools, missing_gate
 from portal.dra.taints import TaintRules
 
 PoolKey = tuple[str, str]
 
 _SLICE_COLUMNS = ["uid", "resource_version", "pool", "generation", "node_name", "manifest"]
-_POOL_COLUMNS = ["generation", "slices_expected", "slices_seen", "complete", "has_counters", "problem"]
+_POOL_COLUMNS = [
+    "generation",
+    "slices_expected",
+    "slices_seen",
+    "complete",
+    "has_counters",
+    "missing_gate",
+    "problem",
+]
 _DEVICE_COLUMNS = ["slice", "profile", "position", "identity", "hardware_id", "node_name", "taints"]
 
 
@@ -237,6 +246,7 @@ def _update_pool(pool: Pool, members: list[dra.ResourceSlice], turn: Turn) -> bo
     pool.generation = newest
     pool.slices_seen = len(current)
     pool.slices_expected = current[0].spec.pool.resource_slice_count
+    pool.missing_gate = next((gate for item in current if (gate := missing_gate(item, turn.features))), "")
     # Nothing is left of the pool where all its slices lean on a gate that is off: as good as incomplete.
     judged = next(iter(Pools(members, TaintRules(()), turn.features).all), None)
     pool.complete = judged is not None and not judged.incomplete
@@ -376,8 +386,11 @@ def _link_holders(turn: Turn, new: list[Device]) -> None:
     if not new:
         return
     dangling = list(
-        ClaimDevice.objects.filter(claim__cluster_id=turn.cluster_id, device=None).only(
-            "driver", "pool_name", "device_name"
+        ClaimDevice.objects.filter(claim__cluster_id=turn.cluster_id, device=None)
+        .select_related("claim")
+        .only(
+            *("driver", "pool_name", "device_name", "share_id", "request", "identified"),
+            *("claim__uid", "claim__epoch", "claim__namespace", "claim__name"),
         )
     )
     if not dangling:
@@ -388,6 +401,36 @@ def _link_holders(turn: Turn, new: list[Device]) -> None:
         device = by_name.get((result.driver, result.pool_name, result.device_name))
         if device is not None:
             result.device = device
+            if not result.identified:
+                result.identified = True
+                _note_details(turn, result, device)
             linked.append(result)
     if linked:
-        ClaimDevice.objects.bulk_update(linked, ["device"], batch_size=WRITE_BATCH)
+        ClaimDevice.objects.bulk_update(linked, ["device", "identified"], batch_size=WRITE_BATCH)
+
+
+def _note_details(turn: Turn, result: ClaimDevice, device: Device) -> None:
+    """Complete what the observation of an allocation says of a device whose slice came later than the
+    claim."""
+    claim = result.claim
+    named = (result.driver, result.pool_name, result.device_name, result.share_id, result.request)
+    driver, pool, name, share_id, request = named
+    turn.observe(
+        Kind.ALLOCATION_DETAILED,
+        key=f"claim/{claim.uid}/{claim.epoch}/detailed/{digest(*named)}",
+        moment=turn.observed(),
+        namespace=claim.namespace,
+        name=claim.name,
+        uid=claim.uid,
+        facts={
+            "epoch": claim.epoch,
+            "device": {
+                "driver": driver,
+                "pool": pool,
+                "device": name,
+                "share_id": share_id,
+                "request": request,
+                **hardware_facts(device),
+            },
+        },
+    )

@@ -149,17 +149,24 @@ def _judge(device: _Device, around: _Surroundings) -> Verdict:
 
 def _obstacle(device: _Device, around: _Surroundings) -> Reason:
     pool = around.pools[device.pool_id]
-    if not pool.complete:
-        return Reason.INCOMPLETE
-    if pool.problem:
-        return Reason.INVALID
-    if any(taint.get("effect") in PREVENTING for taint in device.taints):
-        return Reason.TAINTED
-    if around.rules and around.rules.prevent(driver=pool.driver, pool=pool.name, device=device.name):
-        return Reason.TAINTED
+    for applies, reason in (
+        (bool(pool.missing_gate), Reason.GATED),
+        (not pool.complete, Reason.INCOMPLETE),
+        (bool(pool.problem), Reason.INVALID),
+        (_tainted(device, pool, around.rules), Reason.TAINTED),
+    ):
+        if applies:
+            return reason
     if not device.node_name:
         return around.anywhere[device.pk]
     return around.nodes[device.node_name]
+
+
+def _tainted(device: _Device, pool: Pool, rules: Rules) -> bool:
+    """Whether its slice or a rule taints the device for those who tolerate nothing."""
+    return any(taint.get("effect") in PREVENTING for taint in device.taints) or (
+        bool(rules) and rules.prevent(driver=pool.driver, pool=pool.name, device=device.name)
+    )
 
 
 def _is_full(device: _Device, holds: Sequence[_Hold]) -> bool:

@@ -7,28 +7,33 @@ more, even if it does not know yet.
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from inventory import signals
-from inventory.mirror import matching, states
+from inventory.mirror import departures, matching, states
 from inventory.mirror.batches import Batch, Item, Key
 from inventory.mirror.claims import Claims
 from inventory.mirror.classes import DeviceClasses
 from inventory.mirror.events import PodEvents
+from inventory.mirror.groups import PodGroups, SchedulingWorkloads
+from inventory.mirror.jobs import Jobs
 from inventory.mirror.kind import Change, MirroredKind, Unusable
 from inventory.mirror.namespaces import Namespaces
 from inventory.mirror.nodes import Nodes
 from inventory.mirror.pods import Pods
+from inventory.mirror.queues import ClusterQueues, LocalQueues, QueuedWorkloads, ResourceFlavors
+from inventory.mirror.quotas import ResourceQuotas
 from inventory.mirror.runtimes import RuntimeClasses
 from inventory.mirror.slices import ResourceSlices
 from inventory.mirror.taint_rules import DeviceTaintRules
 from inventory.mirror.templates import ClaimTemplates
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks
 from inventory.models import Cluster, Observation, Stream, SyncProblem
+from portal import bulk
 from portal.dra.features import DEVICE_TAINT_RULES, DEVICE_TAINTS, LATEST, Features, UnknownFeature
 
 log = logging.getLogger(__name__)
@@ -60,7 +65,9 @@ class Writer:
         self.skew = timedelta(0)
         kinds: list[MirroredKind[Any, Any]] = [
             *(Nodes(), ResourceSlices(), DeviceClasses(), Claims(), ClaimTemplates(), Pods(), PodEvents()),
-            *(Namespaces(), DeviceTaintRules(), RuntimeClasses()),
+            *(Namespaces(), DeviceTaintRules(), RuntimeClasses(), ResourceQuotas(), Jobs()),
+            *(PodGroups(), SchedulingWorkloads()),
+            *(ClusterQueues(), LocalQueues(), ResourceFlavors(), QueuedWorkloads()),
         ]
         self._kinds: Mapping[str, MirroredKind[Any, Any]] = {kind.plural: kind for kind in kinds}
 
@@ -114,7 +121,7 @@ class Writer:
     def _append(self, turn: Turn) -> int:
         if not turn.observations:
             return 0
-        Observation.objects.bulk_create(turn.observations, batch_size=500, ignore_conflicts=True)
+        bulk.append(turn.observations, ignore_conflicts=True)
         return len(turn.observations)
 
     def _forget(self) -> None:
@@ -134,6 +141,7 @@ class Writer:
             if batch.gap is not None:
                 _note_gap(turn, batch)
             self._save_checkpoint(turn, kind, batch)
+        departures.settle(turn)
         if any(batch.resource.stream == "pods" for batch in batches):
             # Events that came before their Pod.
             self._kinds["events"].settle(turn)
@@ -253,6 +261,18 @@ class Writer:
             problems.filter(pk__in=solved).delete()
 
     # --- between batches ------------------------------------------------------------------------------
+
+    def settle(self, *, now: datetime) -> int:
+        """Note what became a fact by time alone: consumers that stayed away. The number of observations
+        appended. Raises LeaseLost."""
+        if not departures.any_due(self.cluster_id):
+            return 0
+
+        def work(turn: Turn) -> None:
+            turn.begin(received_at=now, since=None)
+            departures.settle(turn)
+
+        return self._transact(work)
 
     def save_checkpoints(self, batches: Iterable[Batch]) -> None:
         """Save how far bookmarks have brought each stream, without anything else. Raises LeaseLost."""

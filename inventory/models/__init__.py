@@ -16,6 +16,16 @@ from inventory.models.devices import (
 from inventory.models.findings import DiagnosisTask, Finding, RuleState, Severity
 from inventory.models.observations import Observation
 from inventory.models.policies import DeviceTaintRule, Namespace, RuntimeClass
+from inventory.models.queues import (
+    ClusterQueue,
+    Job,
+    LocalQueue,
+    PodGroup,
+    QueuedWorkload,
+    ResourceFlavor,
+    ResourceQuota,
+    SchedulingWorkload,
+)
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
 __all__ = [
@@ -27,12 +37,15 @@ __all__ = [
     "ClaimTemplate",
     "ClassProfile",
     "Cluster",
+    "ClusterQueue",
     "Device",
     "DeviceClass",
     "DeviceProfile",
     "DeviceTaintRule",
     "DiagnosisTask",
     "Finding",
+    "Job",
+    "LocalQueue",
     "Namespace",
     "NamespaceBinding",
     "Node",
@@ -41,10 +54,15 @@ __all__ = [
     "PlatformContract",
     "Pod",
     "PodEvent",
+    "PodGroup",
     "Pool",
+    "QueuedWorkload",
+    "ResourceFlavor",
+    "ResourceQuota",
     "ResourceSlice",
     "RuleState",
     "RuntimeClass",
+    "SchedulingWorkload",
     "Severity",
     "Stream",
     "SyncProblem",

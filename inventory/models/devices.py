@@ -58,6 +58,8 @@ class Pool(models.Model):
     complete = models.BooleanField()
     # Whether its devices draw on shared counters (partitions of one piece of hardware).
     has_counters = models.BooleanField(default=False)
+    # The feature gate that it needs and that the cluster does not have on, as far as is known.
+    missing_gate = models.CharField(max_length=63, blank=True)
     # Why the scheduler would not use it (duplicate device names, unknown counters); empty = valid.
     problem = models.CharField(max_length=1000, blank=True)
 
@@ -124,6 +126,7 @@ class Device(models.Model):
         TAINTED = "device-tainted", _("it is tainted")
         INCOMPLETE = "pool-incomplete", _("its pool is incomplete")
         INVALID = "pool-invalid", _("its pool is invalid")
+        GATED = "pool-gated", _("its pool needs a feature that the cluster does not have on")
         PARENT_HELD = "counters-used", _("a partition of the same device is held")
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="devices")

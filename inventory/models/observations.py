@@ -15,6 +15,9 @@ class Observation(models.Model):
         # facts: {"epoch", "node", "devices": [{driver, pool, device, request, share_id, admin_access,
         #         consumed_capacity, hardware_id, profile (digest), capacity, counters}]}
         CLAIM_ALLOCATED = "claim-allocated"
+        # facts: {"epoch", "device": {…}}: what was not known of a device when its allocation was observed,
+        # since its slice came later; of the same form as there.
+        ALLOCATION_DETAILED = "allocation-detailed"
         # facts: {"epoch"}; the allocation was cleared, the claim lives on.
         CLAIM_RELEASED = "claim-released"
         # facts: {"epoch"} (0 = was not allocated).

@@ -33,6 +33,10 @@ class Claim(Namespaced):
     # When the present (or last) allocation began, as its observation says.
     allocated_at = models.DateTimeField(null=True)
     node_name = models.CharField(max_length=253, blank=True)
+    # Consumers that left a moment ago and may be back before it counts: uid → {"consumer", "at", "version",
+    # "uncertainty_us"}; and when the first of them left.
+    leaving = models.JSONField(default=dict)
+    leaving_since = models.DateTimeField(null=True, db_index=True)
     # Owner Pod of a claim made from a template or for extended resources ("" otherwise).
     owner_pod_uid = models.CharField(max_length=64, blank=True)
 
@@ -57,6 +61,13 @@ class ClaimDevice(models.Model):
     admin_access = models.BooleanField(default=False)
     # {"gpu.nvidia.com/memory": "10Gi"} for shared devices.
     consumed_capacity = models.JSONField(default=dict)
+    # What its driver says of this device for this claim (status.devices): conditions as in the API,
+    # {"interfaceName", "hardwareAddress", "ips"}, and whatever else the driver adds.
+    conditions = models.JSONField(default=list)
+    network_data = models.JSONField(default=dict)
+    driver_data = models.JSONField(default=dict)
+    # Whether the observation of the allocation, or a later one, tells which hardware it was.
+    identified = models.BooleanField(default=False)
 
     class Meta:
         constraints: ClassVar = [
@@ -93,8 +104,15 @@ class Pod(Namespaced):
     extended_resources = models.JSONField(default=dict)
     # Message of the PodScheduled condition while it is False.
     unschedulable_message = models.TextField(blank=True)
+    # What made it: its controller in ownerReferences.
     owner_kind = models.CharField(max_length=63, blank=True)
     owner_name = models.CharField(max_length=253, blank=True)
+    owner_uid = models.CharField(max_length=64, blank=True)
+    # The PodGroup (of scheduling.k8s.io) that it is scheduled with.
+    pod_group = models.CharField(max_length=253, blank=True)
+    # What the kubelet says of its devices: [{"container", "resource", "device", "health", "message"}];
+    # health is Healthy, Unhealthy or Unknown, `resource` "claim:gpu" or the name of an extended resource.
+    device_health = models.JSONField(default=list)
 
     class Meta:
         constraints: ClassVar = [

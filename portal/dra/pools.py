@@ -226,21 +226,23 @@ def _newest(slices: Iterable[ResourceSlice], features: Features) -> Iterator[Poo
     for (driver, name), members in groups.items():
         newest = max(item.spec.pool.generation for item in members)
         current = [item for item in members if item.spec.pool.generation == newest]
-        usable = [item for item in current if _understood(item, features)]
+        usable = [item for item in current if missing_gate(item, features) is None]
         if usable:
             yield Pool(driver, name, usable, len(current) - len(usable), features)
 
 
-def _understood(item: ResourceSlice, features: Features) -> bool:
-    """Slices that lean on a gate which is off are left out, which leaves their pool incomplete."""
+def missing_gate(item: ResourceSlice, features: Features) -> str | None:
+    """The gate that a slice leans on and that is off, if any. Such slices are left out, which leaves their
+    pool incomplete."""
     spec = item.spec
     if spec.per_device_node_selection and not features.enabled(gates.PARTITIONABLE_DEVICES):
-        return False
-    return features.enabled(gates.COMPATIBILITY_GROUPS) or not any(
+        return gates.PARTITIONABLE_DEVICES
+    grouped = not features.enabled(gates.COMPATIBILITY_GROUPS) and any(
         consumption.compatibility_groups
         for device in spec.devices
         for consumption in device.consumes_counters
     )
+    return gates.COMPATIBILITY_GROUPS if grouped else None
 
 
 class _Reach:

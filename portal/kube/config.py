@@ -23,6 +23,8 @@ from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from portal.kube.errors import BadCredentials, ForbiddenCredentials
 
+# A follower keeps a watch per resource open, and asks now and then besides.
+MAX_CONNECTIONS = 32
 MAX_KUBECONFIG_CHARACTERS = 256 * 1024
 # A credential plugin (a cloud's login helper) has this long; the official client would wait for ever.
 PLUGIN_TIMEOUT_SECONDS = 30.0
@@ -112,6 +114,7 @@ class Credentials:
         _check_url(url)
         # Probes that notice a peer that vanished without closing the connection of a quiet watch.
         configuration.keep_alive = True
+        configuration.connection_pool_maxsize = MAX_CONNECTIONS
         rest = _guarded(lambda: RESTClientObject(configuration))
         return Session(url=url, rest=rest, _configuration=configuration)
 

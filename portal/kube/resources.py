@@ -56,6 +56,14 @@ DEVICE_TAINT_RULES = Resource(
     "resource.k8s.io/v1", "devicetaintrules", namespaced=False, kind="DeviceTaintRule"
 )
 RUNTIME_CLASSES = Resource("node.k8s.io/v1", "runtimeclasses", namespaced=False, kind="RuntimeClass")
+CLUSTER_QUEUES = Resource("kueue.x-k8s.io/v1beta2", "clusterqueues", namespaced=False, kind="ClusterQueue")
+LOCAL_QUEUES = Resource("kueue.x-k8s.io/v1beta2", "localqueues", namespaced=True, kind="LocalQueue")
+RESOURCE_FLAVORS = Resource(
+    "kueue.x-k8s.io/v1beta2", "resourceflavors", namespaced=False, kind="ResourceFlavor"
+)
+QUEUED_WORKLOADS = Resource("kueue.x-k8s.io/v1beta2", "workloads", namespaced=True, kind="Workload")
+POD_GROUPS = Resource("scheduling.k8s.io/v1beta1", "podgroups", namespaced=True, kind="PodGroup")
+SCHEDULING_WORKLOADS = Resource("scheduling.k8s.io/v1beta1", "workloads", namespaced=True, kind="Workload")
 ACCESS_REVIEWS = Resource(
     "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False, kind="SelfSubjectAccessReview"
 )

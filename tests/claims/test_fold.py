@@ -43,6 +43,20 @@ def event(kind: str, seconds: float, *, epoch: int = 1, uid: str = "c1", **more:
     )
 
 
+def test_a_detail_that_comes_later_completes_the_allocation_and_contradicts_nothing() -> None:
+    told = {"driver": "gpu.example", "pool": "n1", "device": "gpu-0", "request": "accelerator"}
+    unknown = {**told, "hardware_id": "", "product": "", "device_class": "gpu"}
+    detail = {**told, "hardware_id": "u7", "product": "L4"}
+    allocated = event("claim-allocated", 0, facts={"devices": [unknown]})
+    detailed = event("allocation-detailed", 5, facts={"device": detail})
+    for order in ([allocated, detailed], [detailed, allocated, detailed]):
+        (found,) = fold(order).intervals
+        assert found.facts == {**unknown, "hardware_id": "u7", "product": "L4"}
+        assert (found.start, found.end) == (at(0), None)
+    (known,) = fold([event("claim-allocated", 0), detailed]).intervals
+    assert known.facts["hardware_id"] == "u0"
+
+
 def interval(start: float, end: float | None, **more: Any) -> Interval:
     return Interval(
         **{

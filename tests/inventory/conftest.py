@@ -14,16 +14,27 @@ from inventory.mirror.writer import Writer
 from inventory.models import Cluster, Observation, Stream
 from portal.dra.features import Features
 from portal.kube.resources import (
+    CLUSTER_QUEUES,
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    LOCAL_QUEUES,
+    POD_GROUPS,
+    QUEUED_WORKLOADS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RESOURCE_FLAVORS,
     RESOURCE_SLICES,
+    SCHEDULING_WORKLOADS,
     Resource,
 )
 from tests.inventory.objects import Json
 
 NOW = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
+KUEUE = (CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, QUEUED_WORKLOADS)
+# Two groups know a Workload; here it is Kueue's unless a batch says otherwise.
+RESOURCES_OF_GROUPS: dict[str, Resource] = {
+    resource.kind: resource for resource in (SCHEDULING_WORKLOADS, POD_GROUPS, *KUEUE)
+}
 RESOURCES: dict[str, Resource] = {
     resource.kind: resource
     for resource in (
@@ -47,10 +58,9 @@ class Mirror:
         """Objects of one kind as a batch."""
         import msgspec
 
-        resource = RESOURCES[objects[0]["kind"]] if objects else more.pop("resource")
+        resource = more.pop("resource", None) or (RESOURCES | RESOURCES_OF_GROUPS)[objects[0]["kind"]]
         if version := more.pop("version", ""):
             resource = replace(resource, api_version=f"{resource.group}/{version}")
-        more.pop("resource", None)
         items: list[Item] = []
         bad: list[Unreadable] = []
         for obj in objects:
@@ -61,13 +71,11 @@ class Mirror:
                 items.append(named)
         return Batch(resource=resource, received_at=self.now, items=items, unreadable=bad, **more)
 
-    def see(
-        self, *objects: Json, deleted: bool = False, since: datetime | None = None, version: str = ""
-    ) -> int:
+    def see(self, *objects: Json, deleted: bool = False, since: datetime | None = None, **more: Any) -> int:
         """These objects (of one kind) were added or changed, as told by a watch."""
         self.now += timedelta(seconds=1)
         checkpoint = objects[-1]["metadata"]["resourceVersion"]
-        batch = self.batch(*objects, deleted=deleted, since=since, checkpoint=checkpoint, version=version)
+        batch = self.batch(*objects, deleted=deleted, since=since, checkpoint=checkpoint, **more)
         return self.apply(batch)
 
     def lists(self, *objects: Json, kind: str, since: datetime | None = None, gap: Gap | None = None) -> int:
@@ -76,6 +84,11 @@ class Mirror:
         batch = self.batch(*objects, resource=RESOURCES[kind], since=since, checkpoint="5000", gap=gap)
         batch.present = {item.key: item.uid for item in batch.items}
         return self.apply(batch)
+
+    def wait(self, seconds: float) -> int:
+        """Nothing happens on the cluster for a while."""
+        self.now += timedelta(seconds=seconds)
+        return self.writer.settle(now=self.now)
 
     def apply(self, *batches: Batch) -> int:
         return self.writer.apply(batches)

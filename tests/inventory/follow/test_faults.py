@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from inventory.follow.discovery import GROUPS
 from inventory.models import Claim, Cluster, Device, Node, Observation, ResourceSlice, Stream, SyncProblem
 from tests.inventory.follow.conftest import Followed, action
 from tests.inventory.mini import KINDS
@@ -38,6 +39,9 @@ def one_of_everything(followed: Followed) -> Json:
     return held
 
 
+ELSEWHERE = {stream for group in GROUPS if group.name != "resource.k8s.io" for stream in group.plurals}
+
+
 def assert_told_once() -> None:
     keys = list(Observation.objects.values_list("key", flat=True))
     assert len(keys) == len(set(keys))
@@ -51,7 +55,11 @@ def test_the_first_sync_takes_everything_and_says_so(followed: Followed) -> None
     assert cluster.contacted_at is not None
     assert cluster.clock_skew_us is not None
     assert abs(cluster.clock_skew_us) < 5_000_000
-    assert {s.resource: s.state for s in Stream.objects.all()} == dict.fromkeys(KINDS, "watching")
+    assert {s.resource: s.state for s in Stream.objects.all()} == {
+        **dict.fromkeys(KINDS, "watching"),
+        # Neither Kueue nor groups of Pods are there.
+        **dict.fromkeys(ELSEWHERE, "not-served"),
+    }
     assert {d.name: d.state for d in Device.objects.all()} == {"gpu-0": "held", "gpu-1": "free"}
     assert cluster.lease_holder == ""
 
@@ -125,7 +133,8 @@ def test_retry_after_is_honoured(followed: Followed, monkeypatch: pytest.MonkeyP
     busy = Reply(status=429, body=status(429, "TooManyRequests"), headers={"Retry-After": "17"})
     followed.mini.lists["nodes"] = [busy]
     followed.until(followed.synced)
-    assert [wait for wait in waits if wait >= 17] == [17.0]
+    # What is not served is asked for again after a minute.
+    assert [wait for wait in waits if 17 <= wait < 60] == [17.0]
 
 
 def test_a_partial_list_takes_nothing_away(followed: Followed) -> None:

@@ -2,7 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from inventory.mirror.batches import Gap
+from inventory.mirror.writer import Writer
 from inventory.models import Claim, ClaimDevice, Device, Observation
 from tests.inventory.conftest import NOW, Mirror
 from tests.inventory.objects import allocation, changed, claim, gpu, node, pod, resource_slice, result
@@ -244,6 +247,7 @@ def test_consumers_come_and_go_within_one_epoch(mirror: Mirror) -> None:
     mirror.see(first)
     for pods in (("a", "b"), ("b",), ("a", "b")):
         mirror.see(changed(first, status=claim(allocated=alloc, reserved_for=pods)["status"]))
+        mirror.wait(10)
     seen = [
         (o.kind, o.facts["consumer"]["name"]) for o in mirror.observed("consumer-joined", "consumer-left")
     ]
@@ -253,6 +257,124 @@ def test_consumers_come_and_go_within_one_epoch(mirror: Mirror) -> None:
         ("consumer-left", "a"),
         ("consumer-joined", "a"),
     ]
+
+
+def test_a_consumer_that_flaps_has_not_left(mirror: Mirror) -> None:
+    fleet(mirror)
+    alloc = allocation(result("gpu-0"))
+    first = claim(allocated=alloc, reserved_for=("a",))
+    mirror.see(first)
+    for pods in ((), ("a",), (), ("a",)):
+        mirror.see(changed(first, status=claim(allocated=alloc, reserved_for=pods)["status"]))
+    mirror.wait(60)
+    assert [o.kind for o in mirror.observed("consumer-joined", "consumer-left")] == ["consumer-joined"]
+
+
+def test_a_consumer_has_left_when_it_was_last_named_and_is_told_so_later(mirror: Mirror) -> None:
+    fleet(mirror)
+    alloc = allocation(result("gpu-0"))
+    first = claim(allocated=alloc, reserved_for=("a", "b"))
+    mirror.see(first)
+    mirror.see(changed(first, status=claim(allocated=alloc, reserved_for=("b",))["status"]))
+    left_at = mirror.now
+    assert mirror.wait(4) == 0
+    assert mirror.wait(4) == 1
+    assert mirror.wait(4) == 0
+    (left,) = mirror.observed("consumer-left")
+    assert (left.at, left.facts["consumer"]["name"]) == (left_at, "a")
+
+
+def test_a_departure_survives_the_follower(mirror: Mirror) -> None:
+    fleet(mirror)
+    alloc = allocation(result("gpu-0"))
+    first = claim(allocated=alloc, reserved_for=("a",))
+    mirror.see(first)
+    mirror.see(changed(first, status=claim(allocated=alloc)["status"]))
+    mirror.writer = Writer(cluster_id=mirror.cluster.pk, holder="me", features=mirror.writer.features)
+    mirror.wait(10)
+    assert len(mirror.observed("consumer-left")) == 1
+
+
+@pytest.mark.parametrize("ends", ["released", "deleted"])
+def test_the_end_of_an_allocation_ends_departures_at_once(mirror: Mirror, ends: str) -> None:
+    fleet(mirror)
+    alloc = allocation(result("gpu-0"))
+    first = claim(allocated=alloc, reserved_for=("a",))
+    mirror.see(first)
+    leaving = changed(first, status=claim(allocated=alloc)["status"])
+    mirror.see(leaving)
+    left_at = mirror.now
+    if ends == "released":
+        mirror.see(changed(leaving, status={}))
+    else:
+        mirror.see(leaving, deleted=True)
+    (left,) = mirror.observed("consumer-left")
+    assert left.at == left_at
+    mirror.wait(60)
+    assert len(mirror.observed("consumer-left")) == 1
+
+
+def test_a_group_of_pods_is_a_consumer_like_any(mirror: Mirror) -> None:
+    fleet(mirror)
+    held = claim(allocated=allocation(result("gpu-0")))
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring", "uid": "uid-ring"}
+    held["status"]["reservedFor"] = [group]
+    mirror.see(held)
+    (joined,) = mirror.observed("consumer-joined")
+    assert joined.facts["consumer"] == {
+        "resource": "podgroups",
+        "api_group": "scheduling.k8s.io",
+        "name": "ring",
+        "uid": "uid-ring",
+    }
+
+
+def test_what_drivers_say_of_a_device_is_kept_with_its_claim(mirror: Mirror) -> None:
+    fleet(mirror)
+    held = claim(allocated=allocation(result("gpu-0")))
+    mirror.see(held)
+    ready = {"type": "Ready", "status": "False", "reason": "LinkDown", "message": "no carrier"}
+    network = {"interfaceName": "eth1", "hardwareAddress": "02:00:00:00:00:01", "ips": ["192.0.2.4/24"]}
+    status = held["status"] | {
+        "devices": [
+            {"driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0"}
+            | {"conditions": [ready], "networkData": network, "data": {"rails": 2}}
+        ]
+    }
+    told = changed(held, status=status)
+    mirror.see(told)
+    kept = ClaimDevice.objects.get()
+    assert (kept.conditions, kept.network_data, kept.driver_data) == ([ready], network, {"rails": 2})
+    mirror.see(changed(told, status=held["status"]))
+    assert ClaimDevice.objects.get().conditions == []
+    assert [o.kind for o in mirror.observed("claim-allocated", "claim-released")] == ["claim-allocated"]
+
+
+def test_a_device_that_comes_after_its_claim_is_told_of_once(mirror: Mirror) -> None:
+    mirror.see(node())
+    mirror.see(claim(allocated=allocation(result("gpu-0"))))
+    (allocated,) = mirror.observed("claim-allocated")
+    assert allocated.facts["devices"][0]["hardware_id"] == ""
+    published = resource_slice("s", [gpu(0)])
+    mirror.see(published)
+    (detailed,) = mirror.observed("allocation-detailed")
+    assert (detailed.uid, detailed.facts["epoch"]) == (allocated.uid, 1)
+    device = detailed.facts["device"]
+    assert (device["device"], device["request"], device["node"]) == ("gpu-0", "gpu", "n1")
+    assert (device["hardware_id"], device["product"]) == ("GPU-n1-0", "NVIDIA A100-SXM4-40GB")
+    # What vanishes and comes back need not be told again, whatever it is now.
+    mirror.see(published, deleted=True)
+    mirror.see(published)
+    assert len(mirror.observed("allocation-detailed")) == 1
+
+
+def test_a_device_that_was_known_at_the_allocation_is_not_told_of_again(mirror: Mirror) -> None:
+    published = resource_slice("s", [gpu(0)])
+    mirror.see(published)
+    mirror.see(claim(allocated=allocation(result("gpu-0"))))
+    mirror.see(published, deleted=True)
+    mirror.see(published)
+    assert mirror.observed("allocation-detailed") == []
 
 
 def test_a_claim_that_comes_back_from_a_backup_goes_on_counting_epochs(mirror: Mirror) -> None:
