@@ -443,7 +443,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     listed = [path for path in env.get("CDI_SPEC_DIRS", "").split(":") if path]
     options.spec_dir = options.spec_dir or listed or ["/etc/cdi", "/var/run/cdi"]
-    options.containerd_config = options.containerd_config or list(CONTAINERD_CONFIGS)
+    configs = env.get("CDI_CONTAINERD_CONFIG", "").split(":") if env.get("CDI_CONTAINERD_CONFIG") else []
+    options.containerd_config = options.containerd_config or configs or list(CONTAINERD_CONFIGS)
     options.crio_config = options.crio_config or list(CRIO_CONFIGS)
     for name in ("cluster", "node", *(() if options.print else ("portal", "token_file"))):
         if not getattr(options, name):

@@ -221,7 +221,7 @@ def _node(judged: Judged, *, detailed: bool) -> dict[str, Any]:
         "changed_at": node.changed_at,
         "due_at": judged.due_at,
         "clock_skew_ms": node.clock_skew_ms,
-        "runtime": node.runtime,
+        "runtime": judged.runtime,
         "directories": node.directories,
         "findings": [
             {

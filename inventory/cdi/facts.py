@@ -10,9 +10,21 @@ from django.conf import settings
 from django.db.models import Q
 
 from inventory.cdi import comparison
-from inventory.cdi.runtime import setting_of
+from inventory.cdi.runtime import completed, setting_of
 from inventory.coverage import Coverage, coverage_of_all
-from inventory.models import CdiNode, CdiSpecFile, Claim, ClaimDevice, Cluster, Device, Node, Pod, Pool
+from inventory.models import (
+    CdiNode,
+    CdiSpecFile,
+    Claim,
+    ClaimDevice,
+    Cluster,
+    Device,
+    Node,
+    Pod,
+    Pool,
+    RuntimeClass,
+    Stream,
+)
 
 # Attributes by whose values specs call devices, too.
 _NAMING = ("index", "minor", "uuid")
@@ -30,6 +42,8 @@ class Judged:
     # Its row in the mirror; None when the cluster has no such node (as far as is known).
     mirrored: Node | None
     files: Sequence[CdiSpecFile]
+    # `CdiNode.runtime`, completed by what the kubelet says.
+    runtime: Mapping[str, Any]
     verdict: comparison.Verdict
     # When the next report is overdue; None before the first.
     due_at: datetime | None
@@ -46,15 +60,18 @@ def judge_nodes(nodes: Sequence[CdiNode], *, now: datetime) -> list[Judged]:
     judged = []
     for node in nodes:
         covered = coverage[node.cluster_id]
-        report = report_of(node, files[node.pk])
+        mirrored = around.mirrored.get((node.cluster_id, node.name))
+        runtime = completed(node.runtime, mirrored.container_runtime if mirrored else "")
+        report = report_of(node, files[node.pk], runtime=runtime)
         surroundings = around.of(node, in_step=covered.in_step)
         judged.append(
             Judged(
                 node=node,
                 cluster=covered.cluster,
                 coverage=covered,
-                mirrored=around.mirrored.get((node.cluster_id, node.name)),
+                mirrored=mirrored,
                 files=files[node.pk],
+                runtime=runtime,
                 verdict=comparison.judge(
                     report,
                     surroundings,
@@ -68,7 +85,9 @@ def judge_nodes(nodes: Sequence[CdiNode], *, now: datetime) -> list[Judged]:
     return judged
 
 
-def report_of(node: CdiNode, files: Sequence[CdiSpecFile]) -> comparison.Report | None:
+def report_of(
+    node: CdiNode, files: Sequence[CdiSpecFile], *, runtime: Mapping[str, Any]
+) -> comparison.Report | None:
     """A stored report as `comparison` takes it; None before the first."""
     if node.received_at is None:
         return None
@@ -81,8 +100,8 @@ def report_of(node: CdiNode, files: Sequence[CdiSpecFile]) -> comparison.Report 
         ],
         files=[_file(file) for file in files],
         files_left_out=node.files_left_out,
-        setting=setting_of(node.runtime),
-        handlers=node.runtime.get("handlers"),
+        setting=setting_of(runtime),
+        handlers=runtime.get("handlers"),
         writers=node.writers,
     )
 
@@ -119,6 +138,7 @@ class _Around:
         named = {file.claim_uid for found in files.values() for file in found if file.claim_uid}
         self.claims = self._claims(named)
         self.held = self._held()
+        self.runtime_classes = self._runtime_classes()
 
     def of(self, node: CdiNode, *, in_step: bool) -> comparison.Surroundings:
         key = (node.cluster_id, node.name)
@@ -130,8 +150,7 @@ class _Around:
             claims=self.claims.get(node.cluster_id, {}),
             held=self.held.get(key, ()),
             labels=mirrored.labels if mirrored else {},
-            # RuntimeClasses are not mirrored yet: with a list of them here, their handlers are compared.
-            runtime_classes=None,
+            runtime_classes=self.runtime_classes.get(node.cluster_id),
         )
 
     def _published(self) -> dict[Key, list[comparison.Published]]:
@@ -148,6 +167,19 @@ class _Around:
             found[cluster, node].append(
                 comparison.Published(driver, name, frozenset(alias.lower() for alias in aliases), seen)
             )
+        return found
+
+    def _runtime_classes(self) -> dict[int, list[comparison.RuntimeClass]]:
+        """By cluster; without clusters where the desk may not see them, or does not at present."""
+        watched = Stream.objects.filter(
+            cluster__in=self.clusters, resource="runtimeclasses", state=Stream.State.WATCHING
+        )
+        found: dict[int, list[comparison.RuntimeClass]] = {
+            cluster: [] for cluster in watched.values_list("cluster_id", flat=True)
+        }
+        for row in RuntimeClass.objects.filter(cluster__in=found):
+            selector = row.scheduling.get("nodeSelector") or {}
+            found[row.cluster_id].append(comparison.RuntimeClass(row.name, row.handler, selector))
         return found
 
     def _claims(self, uids: Collection[str]) -> dict[int, dict[str, str | None]]:

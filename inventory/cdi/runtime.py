@@ -2,6 +2,7 @@
 
 containerd reads CDI specs since 1.7, when ``enable_cdi`` says so; since 2.0 unless it says not. CRI-O has no
 such switch and reads them since 1.23. Both read ``/etc/cdi`` and ``/var/run/cdi`` unless told otherwise.
+Where no configuration was seen, what it may say is not known.
 """
 
 import re
@@ -25,22 +26,38 @@ class RuntimeSetting:
     directories: tuple[str, ...] | None
 
 
+def completed(runtime: Mapping[str, Any], told: str) -> dict[str, Any]:
+    """The runtime part of a report with what the kubelet told of the runtime ("containerd://2.1.4", "" when
+    unknown). The kubelet knows which runtime it uses: settings of another one count for nothing."""
+    name, separator, version = told.partition("://")
+    if not separator:
+        return dict(runtime)
+    if runtime.get("name") == name:
+        return {**runtime, "version": runtime.get("version") or version}
+    return {"name": name, "version": version, "enable_cdi": None, "spec_dirs": None, "handlers": None}
+
+
 def setting_of(runtime: Mapping[str, Any]) -> RuntimeSetting:
     """Judges the runtime part of a report (see `CdiNode.runtime`)."""
-    name, version = runtime.get("name", ""), version_of(runtime.get("version", ""))
-    stated, directories = runtime.get("enable_cdi"), runtime.get("spec_dirs")
-    read = tuple(directories) if directories is not None else DEFAULT_DIRECTORIES
+    stated = runtime.get("spec_dirs")
+    if stated is None and runtime.get("name") and runtime.get("sources"):
+        stated = DEFAULT_DIRECTORIES
+    return RuntimeSetting(_enabled(runtime), None if stated is None else tuple(stated))
+
+
+def _enabled(runtime: Mapping[str, Any]) -> bool | None:
+    name, version = runtime.get("name"), version_of(runtime.get("version", ""))
     if name == "cri-o":
-        return RuntimeSetting(None if version is None else version >= _CRIO_HAS, read)
+        return None if version is None else version >= _CRIO_HAS
     if name != "containerd":
-        return RuntimeSetting(None, tuple(directories) if directories is not None else None)
+        return None
     if version is not None and version < _CONTAINERD_HAS:
-        return RuntimeSetting(enabled=False, directories=read)
-    if stated is not None:
-        return RuntimeSetting(bool(stated), read)
+        return False
+    if (stated := runtime.get("enable_cdi")) is not None or not runtime.get("sources"):
+        return None if stated is None else bool(stated)
     if version is None:
-        return RuntimeSetting(True if (runtime.get("config_version") or 0) >= _CONFIG_OF_2 else None, read)
-    return RuntimeSetting(version >= _CONTAINERD_DEFAULT, read)
+        return True if (runtime.get("config_version") or 0) >= _CONFIG_OF_2 else None
+    return version >= _CONTAINERD_DEFAULT
 
 
 def version_of(text: str) -> tuple[int, int] | None:

@@ -120,7 +120,7 @@ def cdi_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "row": _node_row(judged, detailed=detailed),
         "node": judged.node,
         "cluster": judged.cluster,
-        "runtime": judged.node.runtime,
+        "runtime": judged.runtime,
         "files": [_file_row(file) for file in files],
         "hidden": len(judged.files) - len(files),
         "detailed": detailed,

@@ -3,7 +3,7 @@
 import pytest
 
 from inventory.cdi import owners
-from inventory.cdi.runtime import RuntimeSetting, same_directory, setting_of
+from inventory.cdi.runtime import RuntimeSetting, completed, same_directory, setting_of
 from tests.inventory_cdi.conftest import CLAIM, OTHER_CLAIM
 
 pytestmark = pytest.mark.nodatabase
@@ -47,6 +47,7 @@ def test_driver_of_a_kind(kind: str, driver: str, speaks: bool, wrote: bool) -> 
 
 
 BOTH = ("/etc/cdi", "/var/run/cdi")
+SEEN = ["/etc/containerd/config.toml"]
 
 
 @pytest.mark.parametrize(
@@ -58,9 +59,12 @@ BOTH = ("/etc/cdi", "/var/run/cdi")
         ({"name": "containerd", "version": "2.1.4"}, RuntimeSetting(True, BOTH)),
         ({"name": "containerd", "version": "v2.1.4", "enable_cdi": False}, RuntimeSetting(False, BOTH)),
         ({"name": "containerd", "version": ""}, RuntimeSetting(None, BOTH)),
-        ({"name": "containerd", "version": "", "config_version": 3}, RuntimeSetting(True, BOTH)),
-        ({"name": "containerd", "version": "", "config_version": 2}, RuntimeSetting(None, BOTH)),
-        ({"name": "containerd", "version": "2.0.0", "spec_dirs": ["/x"]}, RuntimeSetting(True, ("/x",))),
+        ({"name": "containerd", "config_version": 3}, RuntimeSetting(True, BOTH)),
+        ({"name": "containerd", "config_version": 2}, RuntimeSetting(None, BOTH)),
+        (
+            {"name": "containerd", "version": "2.0.0", "spec_dirs": ["/x"], "sources": SEEN},
+            RuntimeSetting(True, ("/x",)),
+        ),
         ({"name": "cri-o", "version": "1.22.0"}, RuntimeSetting(False, BOTH)),
         ({"name": "cri-o", "version": "1.36.0"}, RuntimeSetting(True, BOTH)),
         ({"name": "cri-o"}, RuntimeSetting(None, BOTH)),
@@ -69,7 +73,45 @@ BOTH = ("/etc/cdi", "/var/run/cdi")
     ],
 )
 def test_setting_of_a_runtime(runtime: dict[str, object], setting: RuntimeSetting) -> None:
-    assert setting_of(runtime) == setting
+    assert setting_of({"sources": SEEN} | runtime) == setting
+
+
+def test_what_an_unseen_configuration_may_say_is_not_known() -> None:
+    assert setting_of({"name": "containerd", "version": "2.1.4"}) == RuntimeSetting(None, None)
+    assert setting_of({"name": "containerd", "version": "1.6.0"}) == RuntimeSetting(False, None)
+    assert setting_of({"name": "cri-o", "version": "1.36.0"}) == RuntimeSetting(True, None)
+
+
+@pytest.mark.parametrize(
+    ("reported", "told", "name", "version", "enabled"),
+    [
+        ({"name": "containerd", "sources": SEEN}, "containerd://2.1.4", "containerd", "2.1.4", True),
+        (
+            {"name": "containerd", "version": "1.7.0", "sources": SEEN},
+            "containerd://2.1.4",
+            "containerd",
+            "1.7.0",
+            False,
+        ),
+        (
+            {"name": "containerd", "enable_cdi": False, "sources": SEEN},
+            "cri-o://1.36.0",
+            "cri-o",
+            "1.36.0",
+            True,
+        ),
+        ({"name": ""}, "containerd://1.6.1", "containerd", "1.6.1", False),
+        ({"name": ""}, "containerd://2.1.4", "containerd", "2.1.4", None),
+        ({"name": "containerd", "sources": SEEN}, "", "containerd", None, None),
+        ({}, "docker://27.0.1", "docker", "27.0.1", None),
+    ],
+)
+def test_the_kubelet_completes_what_the_collector_could_not_see(
+    reported: dict[str, object], told: str, name: str, version: str | None, enabled: bool | None
+) -> None:
+    found = completed(reported, told)
+    assert (found["name"], found.get("version")) == (name, version)
+    assert setting_of(found).enabled == enabled
 
 
 def test_var_run_is_run() -> None:
