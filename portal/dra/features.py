@@ -3,6 +3,7 @@
 Gates are the parameter; a Kubernetes version only presets them, since any cluster may switch them.
 """
 
+import difflib
 from collections.abc import Iterable
 
 import msgspec
@@ -32,11 +33,15 @@ _WITHOUT_EFFECT = frozenset(
         "DRAResourceSliceMixins",
         "DRASchedulerFilterTimeout",
         "DRAWorkloadResourceClaims",
+        "KubeletPodResourcesDynamicResources",
+        "NodeDeclaredFeatures",
+        "ResourceHealthStatus",
         NODE_ALLOCATABLE,
         OPTIONAL_NODE_OPERATIONS,
     }
 )
 _ALIASES = {
+    "BindingConditions": DEVICE_BINDING_CONDITIONS,
     "DeviceBinding": DEVICE_BINDING_CONDITIONS,
     "DeviceBindingAndStatus": DEVICE_BINDING_CONDITIONS,
     "CompatibilityGroups": COMPATIBILITY_GROUPS,
@@ -122,4 +127,5 @@ def _known(gate: str) -> str:
     for name in (_ALIASES.get(gate, gate), f"DRA{gate}"):
         if name in KNOWN:
             return name
-    raise UnknownFeature(f"unknown feature gate {gate!r}")
+    near = difflib.get_close_matches(gate, KNOWN, n=1)
+    raise UnknownFeature(f"unknown feature gate {gate!r}{f'; did you mean {near[0]}?' if near else ''}")

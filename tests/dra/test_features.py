@@ -71,6 +71,11 @@ def test_a_gate_that_does_not_exist_is_an_error(text: str) -> None:
         Features.parse(text)
 
 
+def test_a_misspelt_gate_brings_the_right_one_to_mind() -> None:
+    with pytest.raises(UnknownFeature, match="did you mean DRAAdminAccess"):
+        Features.of(["DRAAdminAcess"])
+
+
 def test_gates_can_be_switched_on_a_copy() -> None:
     base = Features.for_version("1.36")
     found = base.with_gates("DRAListTypeAttributes", off=["DRADeviceTaints"])

@@ -89,7 +89,9 @@ def _allocate(arguments: argparse.Namespace) -> int:
     if not arguments.claim:
         raise UnreadableError("which claim? Give --claim [NAMESPACE/]NAME, or --batch")
     inventory = _load(arguments)
-    result = answer(inventory, names=arguments.claim, node=arguments.node, features=_features(arguments))
+    result = answer(
+        inventory, names=arguments.claim, node=arguments.node or None, features=_features(arguments)
+    )
     _write(result, indent=2)
     return EXIT_STATUS[result["outcome"]]
 
@@ -116,7 +118,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     fleet = inventory.fleet(_features(arguments))
     status = 0
     for name in arguments.claim:
-        text, outcome = tell(fleet, inventory.claim(name), node=arguments.node)
+        text, outcome = tell(fleet, inventory.claim(name), node=arguments.node or None)
         sys.stdout.write(text)
         status = max(status, EXIT_STATUS[outcome])
     return status
