@@ -4,15 +4,15 @@ Nothing in the cache is the truth about anything. It counts attempts to sign in 
 already; nobody is to be kept out, and nothing refused, because that is not to be had.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.cache.backends.redis import RedisCache
 from redis.exceptions import RedisError
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 
 def _spared(name: str) -> Callable[..., Any]:
@@ -22,7 +22,7 @@ def _spared(name: str) -> Callable[..., Any]:
         try:
             return getattr(RedisCache, name)(self, *args, **kwargs)
         except (RedisError, OSError) as error:
-            log.warning("cache unreachable", method=name, error=str(error))
+            log.warning("cache unreachable, %s goes to memory: %s", name, error)
             return getattr(self.memory, name)(*args, **kwargs)
 
     method.__name__ = name
