@@ -312,7 +312,8 @@ def _note_gap(turn: Turn, batch: Batch) -> None:
     resource = batch.resource.stream
     turn.observe(
         Kind.GAP,
-        key=f"gap/{resource}/{since.isoformat()}",
+        # The same time may first be gone through, and then turn out to be lost.
+        key=f"gap/{resource}/{since.isoformat()}{'/lost' if batch.gap.lost else ''}",
         moment=Moment(turn.now, Source.OBSERVED),
         name=resource,
         facts={"resource": resource, "from": since.isoformat(), "lost": batch.gap.lost},
