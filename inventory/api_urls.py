@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory import api
+from inventory import api, api_findings
 from inventory.cdi import api as cdi
 
 urlpatterns = [
@@ -21,4 +21,16 @@ urlpatterns = [
         api.DeviceClassDetailView.as_view(),
         name="api-class-detail",
     ),
+    path("findings/", api_findings.FindingListView.as_view(), name="api-finding-list"),
+    path("findings/<int:pk>/", api_findings.FindingDetailView.as_view(), name="api-finding-detail"),
+    path(
+        "findings/<int:pk>/acknowledge/",
+        api_findings.FindingAcknowledgeView.as_view(),
+        name="api-finding-acknowledge",
+    ),
+    path("findings/<int:pk>/snooze/", api_findings.FindingSnoozeView.as_view(), name="api-finding-snooze"),
+    path("findings/<int:pk>/reopen/", api_findings.FindingReopenView.as_view(), name="api-finding-reopen"),
+    path("diagnosis-tasks/", api_findings.TaskListView.as_view(), name="api-task-list"),
+    path("diagnosis-tasks/<int:pk>/", api_findings.TaskDetailView.as_view(), name="api-task-detail"),
+    path("clusters/<slug:name>/contract/", api_findings.ContractView.as_view(), name="api-contract"),
 ]

@@ -2,7 +2,17 @@
 
 from django.urls import path
 
-from inventory.views import cdi, class_admin, classes, cluster_admin, clusters, devices, nodes
+from inventory.views import (
+    cdi,
+    class_admin,
+    classes,
+    cluster_admin,
+    clusters,
+    contract,
+    devices,
+    findings,
+    nodes,
+)
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
@@ -25,4 +35,14 @@ urlpatterns = [
     path("classes/<slug:cluster>/<str:name>/", classes.class_detail, name="class-detail"),
     path("classes/<slug:cluster>/<str:name>/edit/", class_admin.class_edit, name="class-edit"),
     path("classes/<slug:cluster>/<str:name>/delete/", class_admin.class_delete, name="class-delete"),
+    path("findings/", findings.finding_list, name="finding-list"),
+    path("findings/export.csv", findings.finding_export, name="finding-export"),
+    path("findings/checks/", findings.finding_checks, name="finding-checks"),
+    path("findings/<int:pk>/", findings.finding_detail, name="finding-detail"),
+    path("findings/<int:pk>/handle/", findings.finding_handle, name="finding-handle"),
+    path("diagnosis/", findings.task_list, name="finding-task-list"),
+    path("diagnosis/<int:pk>/", findings.task_detail, name="finding-task"),
+    path("contracts/", contract.contract_list, name="contract-list"),
+    path("clusters/<slug:name>/contract/", contract.contract_detail, name="contract-detail"),
+    path("clusters/<slug:name>/contract/edit/", contract.contract_edit, name="contract-edit"),
 ]

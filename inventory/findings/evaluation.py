@@ -41,7 +41,8 @@ def judge(rule: Rule, facts: Facts) -> Outcome:
     for resource in rule.needs:
         if not facts.sees(resource):
             since = facts.seen_until(resource) or facts.now
-            return Outcome(rule, None, missing=resource, unknown_since=since)
+            absent = not facts.serves(resource)
+            return Outcome(rule, None, missing=resource, unknown_since=since, absent=absent)
     found: list[Found] = []
     unjudged: dict[str, datetime | None] = {}
     truncated = False

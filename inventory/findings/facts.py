@@ -17,6 +17,8 @@ from inventory.models import (
     Cluster,
     Device,
     DeviceClass,
+    DeviceTaintRule,
+    Namespace,
     NamespaceBinding,
     Node,
     PlatformChange,
@@ -31,6 +33,7 @@ from inventory.models import (
 REACHED = frozenset({Cluster.State.SYNCED, Cluster.State.SYNCING})
 HEARD = frozenset({Stream.State.WATCHING, Stream.State.LISTING})
 FINISHED = ("Succeeded", "Failed")
+UNHEALTHY = "Unhealthy"
 PREPARE_FAILED = "FailedPrepareDynamicResources"
 # Devices that two claims hold are defects; whoever has more of them than this has one defect.
 MAX_OVERLAPS = 1000
@@ -98,6 +101,14 @@ class DeviceRow(NamedTuple):
     taints: Sequence[Mapping[str, Any]]
 
 
+class TaintRuleRow(NamedTuple):
+    name: str
+    key: str
+    value: str
+    effect: str
+    added_at: datetime | None
+
+
 class HoldRow(NamedTuple):
     driver: str
     pool: str
@@ -130,6 +141,11 @@ class Facts:
         seen = self.seen_until(resource)
         in_time = seen is not None and seen >= self.now - SILENCE
         return in_time and stream is not None and stream.state in HEARD
+
+    def serves(self, resource: str) -> bool:
+        """False where the cluster has no such resource at all."""
+        stream = self._streams.get(resource)
+        return stream is None or stream.state != Stream.State.NOT_SERVED
 
     def seen_until(self, resource: str) -> datetime | None:
         """Up to when the rows of a resource are known to be what the cluster had; None: never."""
@@ -178,6 +194,24 @@ class Facts:
         tainted = Device.objects.filter(cluster=self.cluster).exclude(taints=[]).order_by("pk")
         columns = ("pk", "pool__driver", "pool__name", "name", "node_name", "hardware_id", "taints")
         return [DeviceRow(*row) for row in tainted.values_list(*columns)]
+
+    @cached_property
+    def unhealthy_devices(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+        """Device ("driver/pool/name") → namespace, name and node of the Pods whose kubelet calls it so."""
+        pods = Pod.objects.filter(cluster=self.cluster).exclude(device_health=[]).exclude(phase__in=FINISHED)
+        found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        rows = pods.order_by("namespace", "name").values_list(
+            "namespace", "name", "node_name", "device_health"
+        )
+        for namespace, name, node, devices in rows:
+            for device in {d.get("device", "") for d in devices if d.get("health") == UNHEALTHY} - {""}:
+                found[device].append((namespace, name, node))
+        return found
+
+    @cached_property
+    def taint_rules(self) -> list[TaintRuleRow]:
+        rules = DeviceTaintRule.objects.filter(cluster=self.cluster).order_by("name")
+        return [TaintRuleRow(*row) for row in rules.values_list(*TaintRuleRow._fields)]
 
     # --- workloads ----------------------------------------------------------------------------------
 
@@ -232,6 +266,12 @@ class Facts:
             claim__cluster=self.cluster, claim__allocated=True, admin_access=False
         ).order_by()
         return dict(rows.values_list("claim__namespace").annotate(n=Count("claim", distinct=True)))
+
+    @cached_property
+    def admin_namespaces(self) -> list[tuple[str, datetime | None]]:
+        """Namespaces that admit administrative access, and since when they exist."""
+        rows = Namespace.objects.filter(cluster=self.cluster, admin_access=True).order_by("name")
+        return list(rows.values_list("name", "created_at"))
 
     @cached_property
     def bound_namespaces(self) -> Collection[str]:

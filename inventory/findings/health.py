@@ -29,6 +29,24 @@ def faults(facts: Facts) -> Iterable[Found]:
             )
 
 
+def unhealthy(facts: Facts) -> Iterable[Found]:
+    """Devices that a kubelet reports as unhealthy to the Pods that have them (allocatedResourcesStatus)."""
+    for device, pods in sorted(facts.unhealthy_devices.items()):
+        yield Found(
+            subject=device,
+            object_kind="device",
+            name=device.rpartition("/")[2],
+            code="health-unhealthy",
+            severity=Severity.BAD,
+            params={
+                "device": device,
+                "node": next((node for _namespace, _name, node in pods if node), ""),
+                "pods": [f"{namespace}/{name}" for namespace, name, _node in pods[:20]],
+            },
+            holds_for=NOW,
+        )
+
+
 def old_taints(facts: Facts) -> Iterable[Found]:
     """Devices with a taint older than the threshold: perhaps it was repaired long ago."""
     limit = facts.thresholds.taint_age
@@ -36,6 +54,22 @@ def old_taints(facts: Facts) -> Iterable[Found]:
         old = [t for t in device.taints if (at := added_at(t)) is not None and at <= facts.now - limit]
         if old:
             yield _found(device, "taint-old", Severity.INFO, old)
+
+
+def old_rules(facts: Facts) -> Iterable[Found]:
+    """Rules of administrators that have kept devices away for longer than the threshold."""
+    for rule in facts.taint_rules:
+        if rule.added_at is not None:
+            yield Found(
+                subject=rule.name,
+                object_kind="taint-rule",
+                name=rule.name,
+                code="taint-rule-old",
+                severity=Severity.INFO,
+                params={"rule": rule.name, "taint": _told(rule._asdict())},
+                since=rule.added_at,
+                holds_for=facts.thresholds.taint_age,
+            )
 
 
 def _found(device: DeviceRow, code: str, severity: Severity, taints: list[Mapping[str, Any]]) -> Found:

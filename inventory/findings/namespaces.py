@@ -30,3 +30,20 @@ def unbound(facts: Facts) -> Iterable[Found]:
             },
             holds_for=NOW,
         )
+
+
+def admin_access(facts: Facts) -> Iterable[Found]:
+    """Namespaces whose label admits claims with adminAccess: whoever may write there sees the devices of
+    everybody. It is meant for few, so each is listed until somebody acknowledges it."""
+    for name, created_at in facts.admin_namespaces:
+        yield Found(
+            subject=name,
+            object_kind="namespace",
+            namespace=name,
+            name=name,
+            code="admin-access",
+            severity=Severity.INFO,
+            params={"namespace": name},
+            since=created_at,
+            holds_for=NOW,
+        )

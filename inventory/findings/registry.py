@@ -8,7 +8,7 @@ from inventory.findings import cdi, claims, health, namespaces, nodes, platform,
 from inventory.findings.model import Rule
 
 SLICES, NODES, CLAIMS, PODS = "resourceslices", "nodes", "resourceclaims", "pods"
-EVENTS, CLASSES = "events", "deviceclasses"
+EVENTS, CLASSES, NAMESPACES, TAINT_RULES = "events", "deviceclasses", "namespaces", "devicetaintrules"
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -111,11 +111,26 @@ RULES: tuple[Rule, ...] = (
         opens_task=True,
     ),
     Rule(
+        "device-unhealthy",
+        _("Unhealthy device in use"),
+        _("Move the Pods to another device, take the diagnosis task, and find the cause."),
+        (PODS,),
+        health.unhealthy,
+        opens_task=True,
+    ),
+    Rule(
         "taint-old",
         _("Old taint"),
         _("If the device is repaired, restart its driver or take the taint away."),
         (SLICES,),
         health.old_taints,
+    ),
+    Rule(
+        "taint-rule-old",
+        _("Old taint rule"),
+        _("If what it was made for is done, delete the DeviceTaintRule."),
+        (TAINT_RULES,),
+        health.old_rules,
     ),
     Rule(
         "cdi-drift",
@@ -130,6 +145,13 @@ RULES: tuple[Rule, ...] = (
         _("Create the class here, too, or take the cluster out of the group."),
         (CLASSES,),
         platform.class_missing,
+    ),
+    Rule(
+        "admin-access",
+        _("Namespace with administrative access"),
+        _("See who may write there. Acknowledge it if it is meant, else take the label away."),
+        (NAMESPACES,),
+        namespaces.admin_access,
     ),
     Rule(
         "namespace-unbound",

@@ -1,7 +1,7 @@
 """Keeps what rules found: opens, refreshes and resolves findings, in one transaction per cluster."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
@@ -26,6 +26,8 @@ class Outcome:
     missing: str = ""
     unknown_since: datetime | None = None
     truncated: bool = False
+    # The cluster does not even serve `missing`: where nothing was found before, nothing is unknown either.
+    absent: bool = False
 
 
 @dataclass
@@ -54,6 +56,10 @@ def keep(*, cluster: Cluster, outcomes: Sequence[Outcome], now: datetime) -> Non
         known.setdefault(finding.kind, {})[finding.subject] = finding
     work = _Work()
     tasks: list[Finding] = []
+    outcomes = [
+        replace(outcome, found=()) if outcome.absent and outcome.rule.kind not in known else outcome
+        for outcome in outcomes
+    ]
     for outcome in outcomes:
         before = len(work.opened)
         existing = known.get(outcome.rule.kind, {})

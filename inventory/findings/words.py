@@ -58,8 +58,9 @@ PHRASES: Mapping[str, StrOrPromise] = {
         "The device class %(class)s is not here, but on other clusters of the same group: %(clusters)s."
     ),
     "health-fault": _("The driver keeps Pods away from %(device)s: %(taints)s."),
-    "health-unhealthy": _("The kubelet reports %(device)s as unhealthy to its Pods: %(pods)s."),
+    "health-unhealthy": _("The kubelet reports %(device)s as unhealthy to the Pods that have it: %(pods)s."),
     "taint-old": _("%(device)s has been tainted for long: %(taints)s. Is it repaired by now?"),
+    "taint-rule-old": _("The rule %(rule)s has tainted devices for long: %(taint)s. Is it still needed?"),
     "cdi-drift": _("CDI on %(node)s does not fit the slices: %(told)s"),
     "admin-access": _(
         "The namespace %(namespace)s may look into devices that others hold: its label admits adminAccess."
