@@ -8,8 +8,10 @@ How a write travels, and where to look for it:
     store       the objects: get, list, watch, create, update, patch, delete, for server and controllers alike
     table       one resource in memory: current records, and the history that watches and pages are read from
     journal     the same on disk
-    resources   the table of what is served; discovery and openapi tell it to clients
+    resources   the table of what is stored; discovery and openapi tell clients what is served
+    catalog     which Kubernetes version serves what in which API versions, and the optional parts;
+                conversion turns stored objects into older versions and back, shapes has their types
 
     namespaces, quota, expiry     what moves by itself inside an API server's reach
-    controllers, fleet, load      the world around: scheduler, kubelets, garbage collection, fleets
+    controllers, fleet, load      the world around: scheduler, kubelets, queues, garbage collection, fleets
 """

@@ -1,7 +1,8 @@
 """Between the version in which an object is stored and another in which it is served or written.
 
 Everything here is a pure function of one object without ``apiVersion`` and ``kind`` and leaves it unchanged.
-What an older version cannot say is dropped on the way out, as the API's own conversions do.
+What an older version cannot say is dropped on the way out, as the API's own conversions do. Entries of
+``managedFields`` name the stored version and its fields, whichever version was written.
 """
 
 from collections.abc import Callable

@@ -39,6 +39,33 @@ def test_a_fleet_that_is_not_understood_is_an_error_of_usage() -> None:
     assert "--fleet" in refused.stderr
 
 
+def test_parts_and_versions_that_are_not_known_are_errors_of_usage() -> None:
+    for option, value in (
+        ("--without", "volcano"),
+        ("--kubernetes", "1.12"),
+        ("--device-class-mapping", "x"),
+    ):
+        refused = run(option, value)
+        assert refused.returncode == 2
+        assert option in refused.stderr
+
+
+def test_a_site_brings_its_own_version(tmp_path: Path) -> None:
+    cluster = EmbeddedCluster(tmp_path, fleet="edge", options=(*BARE, "--without", "kueue")).start()
+    try:
+        config = json.loads(cluster.kubeconfig.read_text())
+        headers = {"Authorization": f"Bearer {config['users'][0]['user']['token']}"}
+        with urllib3.PoolManager(retries=False, timeout=10, headers=headers) as pool:
+            version = json.loads(pool.request("GET", f"{cluster.url}/version").data)
+            groups = json.loads(pool.request("GET", f"{cluster.url}/apis").data)["groups"]
+    finally:
+        cluster.stop()
+    assert version["gitVersion"].startswith("v1.34.")
+    served = {item["name"]: [entry["version"] for entry in item["versions"]] for item in groups}
+    assert served["resource.k8s.io"] == ["v1"]
+    assert "kueue.x-k8s.io" not in served
+
+
 def test_it_serves_https_with_a_certificate_that_the_kubeconfig_trusts(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path, options=(*BARE, "--tls", "--port", str(free_port()))).start()
     try:

@@ -1,11 +1,13 @@
 """Older Kubernetes versions: what is stored once is read and written in the shapes of each version served."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from portal.demo.catalog import VERSIONS, catalog
-from portal.demo.fleet import edge, sample_objects
+from portal.demo.fleet import edge, plant, sample_objects
+from portal.demo.namespaces import found_first
 from portal.demo.resources import BY_KIND
 from portal.demo.store import Store
 from tests.demo.api import Api, Object, claim, fields, serving
@@ -203,6 +205,27 @@ def test_a_site_of_an_older_release_is_valid_there() -> None:
     assert len(nodes) == 3
     names = {obj["metadata"]["name"] for obj in sample_objects() if obj["kind"] == "Node"}
     assert not names & {node["metadata"]["name"] for node in nodes}
+
+
+@pytest.mark.parametrize("release", VERSIONS)
+@pytest.mark.parametrize("site", ["sample", "edge"])
+def test_every_site_can_be_planted_on_every_release(release: str, site: str) -> None:
+    served = catalog(release)
+    store = Store(features=served.features, installed=served.installed)
+    found_first(store)
+    assert plant(store, site) > 10
+    waiting = store.list("jobs", labels="kueue.x-k8s.io/queue-name")
+    assert all(job["spec"]["suspend"] for job in waiting)
+
+
+def test_what_is_kept_is_served_in_other_versions_after_an_upgrade(tmp_path: Path) -> None:
+    path = "/namespaces/lab/resourceclaims"
+    with serving(tmp_path, catalog=catalog("1.33")) as api:
+        made = api.ok("POST", BETA1 + path, beta1_claim())
+    with serving(tmp_path, catalog=catalog("1.36")) as api:
+        found = api.ok("GET", f"/apis/resource.k8s.io/v1{path}/one")
+        assert found["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        assert found["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu.example.com"
 
 
 def test_every_release_has_a_preset() -> None:
