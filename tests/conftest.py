@@ -15,6 +15,10 @@ from tests.embedded import EmbeddedCluster
 from tests.environment import DATA_DIR, VALKEY_PORT
 
 
+# What pytest-django gives tests that use the database.
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "django_db_serialized_rollback"}
+
+
 @pytest.fixture(scope="session", autouse=True)
 def valkey() -> Iterator[ValkeyServer]:
     """A real Valkey at ``settings.REDIS_URL``."""
@@ -56,6 +60,15 @@ def sample_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
     cluster = EmbeddedCluster(tmp_path / "cluster", fleet="sample").start()
     yield cluster
     cluster.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that never touch the database need not run once for each: marked for ``-m "not nodatabase"``."""
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        if item.get_closest_marker("django_db") is None and not names & DATABASE_FIXTURES:
+            item.add_marker(pytest.mark.nodatabase)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
