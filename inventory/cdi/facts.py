@@ -1,7 +1,7 @@
 """Gathers what `comparison` judges: reports of many nodes and what the mirror knows around them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +29,9 @@ from inventory.models import (
 # Attributes by whose values specs call devices, too.
 _NAMING = ("index", "minor", "uuid")
 
+# As many names as every database takes in one query, and what fits into memory with its devices.
+BATCH = 500
+
 Key = tuple[int, str]  # cluster, node name
 
 
@@ -50,13 +53,21 @@ class Judged:
 
 
 def judge_nodes(nodes: Sequence[CdiNode], *, now: datetime) -> list[Judged]:
-    """Judges nodes in a fixed number of queries, whatever their number."""
+    """Judges nodes in a fixed number of queries per `BATCH` of them, in the given order."""
     coverage = coverage_of_all(now=now)
-    nodes = [node for node in nodes if node.cluster_id in coverage]
+    known = [node for node in nodes if node.cluster_id in coverage]
+    return [
+        judged
+        for start in range(0, len(known), BATCH)
+        for judged in _judge(known[start : start + BATCH], coverage, now=now)
+    ]
+
+
+def _judge(nodes: Sequence[CdiNode], coverage: Mapping[int, Coverage], *, now: datetime) -> list[Judged]:
     files: dict[int, list[CdiSpecFile]] = defaultdict(list)
     for file in CdiSpecFile.objects.filter(node__in=nodes).order_by("directory", "name"):
         files[file.node_id].append(file)
-    around = _Around(nodes, files)
+    around = _Around(nodes)
     judged = []
     for node in nodes:
         covered = coverage[node.cluster_id]
@@ -125,7 +136,7 @@ def _file(file: CdiSpecFile) -> comparison.File:
 class _Around:
     """The mirror around some nodes, read at once."""
 
-    def __init__(self, nodes: Sequence[CdiNode], files: Mapping[int, Sequence[CdiSpecFile]]) -> None:
+    def __init__(self, nodes: Sequence[CdiNode]) -> None:
         self.clusters = {node.cluster_id for node in nodes}
         self.names = {node.name for node in nodes}
         mirrored = Node.objects.filter(cluster__in=self.clusters, name__in=self.names)
@@ -135,8 +146,7 @@ class _Around:
         pools = Pool.objects.filter(cluster__in=self.clusters).order_by()
         for cluster, driver in pools.values_list("cluster_id", "driver").distinct():
             self.drivers[cluster].add(driver)
-        named = {file.claim_uid for found in files.values() for file in found if file.claim_uid}
-        self.claims = self._claims(named)
+        self.claims = self._claims(nodes)
         self.held = self._held()
         self.runtime_classes = self._runtime_classes()
 
@@ -182,9 +192,10 @@ class _Around:
             found[row.cluster_id].append(comparison.RuntimeClass(row.name, row.handler, selector))
         return found
 
-    def _claims(self, uids: Collection[str]) -> dict[int, dict[str, str | None]]:
+    def _claims(self, nodes: Sequence[CdiNode]) -> dict[int, dict[str, str | None]]:
         found: dict[int, dict[str, str | None]] = defaultdict(dict)
-        claims = Claim.objects.filter(cluster__in=self.clusters, uid__in=uids)
+        named = CdiSpecFile.objects.filter(node__in=nodes).exclude(claim_uid="").values("claim_uid")
+        claims = Claim.objects.filter(cluster__in=self.clusters, uid__in=named)
         for cluster, uid, allocated, node in claims.values_list(
             "cluster_id", "uid", "allocated", "node_name"
         ):

@@ -20,6 +20,7 @@ MAX_SKEW = timedelta(minutes=5)
 # A node that reports more often has something wrong with it.
 MIN_GAP = timedelta(seconds=1)
 MAX_WRITERS = 50
+_YEARS = (1970, 2200)
 # Part of the digest: a portal with new rules reads again what nodes report unchanged.
 RULES = 1
 
@@ -148,6 +149,9 @@ def decode(body: bytes) -> Report:
     if len(set(paths)) < len(paths):
         raise UnableToAccept("malformed", _("This is no report: it has a file twice."), status=400)
     for file in report.files:
+        if not _YEARS[0] <= file.modified_at.year <= _YEARS[1]:
+            # Not every database, and no calendar of ours, goes further.
+            raise UnableToAccept("malformed", _("This is no report: a file is of no time."), status=400)
         if file.content is not None and hashlib.sha256(_bytes(file.content)).hexdigest() != file.sha256:
             raise UnableToAccept(
                 "checksum",

@@ -22,7 +22,7 @@ from inventory.cdi.comparison import Finding
 from inventory.cdi.facts import Judged, judge_nodes
 from inventory.cdi.listing import visible_files, visible_findings, wanted_nodes
 from inventory.filters import clean_text
-from inventory.models import CdiNode, CdiSpecFile, CdiToken, Cluster, Device
+from inventory.models import CdiNode, CdiSpecFile, CdiToken, Cluster, Device, Node
 from portal import htmx
 from portal.access import may_administer, may_read_everything, person, require_administrator
 from portal.accounts.audit import source_ip
@@ -102,9 +102,9 @@ def cdi_list(request: HttpRequest) -> HttpResponse:
 
 def _without_collector() -> int:
     """Nodes with DRA devices that no token was ever issued for."""
-    reporting = CdiNode.objects.filter(cluster=OuterRef("cluster"), name=OuterRef("node_name"))
-    published = Device.objects.exclude(node_name="").filter(~Exists(reporting)).order_by()
-    return published.values("cluster", "node_name").distinct().count()
+    reporting = CdiNode.objects.filter(cluster=OuterRef("cluster"), name=OuterRef("name"))
+    published = Device.objects.filter(cluster=OuterRef("cluster"), node_name=OuterRef("name"))
+    return Node.objects.filter(~Exists(reporting), Exists(published)).count()
 
 
 @require_safe

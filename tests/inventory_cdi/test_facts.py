@@ -3,13 +3,14 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
-from inventory.cdi import intake
+from inventory.cdi import facts, intake
 from inventory.cdi.facts import Judged, judge_nodes
 from inventory.models import CdiToken, Claim, Cluster, Pod, RuntimeClass, Stream
 from portal.accounts.models import Project
-from tests.inventory_cdi.conftest import CLAIM, fresh, report, spec, spec_file
+from tests.inventory_cdi.conftest import CLAIM, Issue, fresh, report, spec, spec_file
 from tests.inventory_pages.factories import hold, make_cluster, make_device, make_node
 
 CLAIM_KIND = "k8s.gpu.nvidia.com/claim"
@@ -99,3 +100,12 @@ def test_a_project_is_never_named_by_findings(token: CdiToken, cluster: Cluster)
     assert not Project.objects.exists()
     found = judged(token, claim_file(CLAIM)).verdict.findings
     assert all(f.claims for f in found if CLAIM in repr(f))
+
+
+def test_any_number_of_nodes_is_judged_in_batches(
+    issue: Issue, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "BATCH", 2)
+    nodes = [issue(f"gpu-{number}")[0].node for number in range(5)]
+    found = facts.judge_nodes(nodes, now=timezone.now())
+    assert [judged.node.name for judged in found] == [node.name for node in nodes]

@@ -157,6 +157,8 @@ MALFORMED = {
     "mode beyond octal 7777": report(spec_file("a.json", "", mode=0o100644)),
     "negative size": report(spec_file("a.json", "", size=-1)),
     "time without zone": report(spec_file("a.json", "", modified_at="2026-03-10T12:00:00")),
+    "file of the year 1": report(spec_file("a.json", "", modified_at="0001-01-01T00:00:00+12:00")),
+    "file of the year 9999": report(spec_file("a.json", "", modified_at="9999-12-31T23:59:59-12:00")),
     "interval of no length": report(interval_seconds=0),
     "file twice": report(spec_file("a.json", ""), spec_file("a.json", "")),
     "half a character": report().replace(b'"test"', b'"\\ud800"'),

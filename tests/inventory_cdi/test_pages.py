@@ -95,6 +95,8 @@ def test_why_reports_are_refused_is_shown(cast: Cast, token: CdiToken) -> None:
 
 
 def test_nodes_without_a_collector_are_counted(cast: Cast, token: CdiToken, cluster: Cluster) -> None:
+    for name in ("gpu-01", "gpu-02", "cpu-01"):
+        make_node(cluster, name)
     make_device(cluster, "gpu-0")
     assert "no collector" not in page(cast, "owner", "/cdi/")
     make_device(cluster, "gpu-0", node="gpu-02")
