@@ -15,6 +15,7 @@ from .claims import FINALIZER, claim_names
 from .extended import claim_for, claim_status
 from .loop import Controller
 from .placing import Placement, Placer, Unplaceable
+from .series import SeriesRecorder
 from .view import Delta
 from .world import World, is_finished, set_condition
 
@@ -34,6 +35,7 @@ class Scheduler(Controller[Key]):
         super().__init__()
         self.world = world
         self.placer = Placer(world, features)
+        self.events = SeriesRecorder(world, COMPONENT)
         self._attempts: dict[Key, int] = {}
         self._pending: set[Key] = set()
         world.pods.subscribe(self._pod_changed)
@@ -102,7 +104,7 @@ class Scheduler(Controller[Key]):
     # Writing
 
     def _write(self, pod: Pod, raw: Object, placement: Placement) -> None:
-        store, world = self.world.store, self.world
+        store = self.world.store
         namespace, name = pod.metadata.namespace, pod.metadata.name
         if placement.wishes:
             self._serve_wishes(pod, raw, placement)
@@ -110,12 +112,12 @@ class Scheduler(Controller[Key]):
             if claim_name is not None:
                 self._reserve(pod, claim_name, placement.allocations.get((namespace, claim_name)))
         store.bind(name, placement.node, namespace=namespace, manager=COMPONENT)
-        world.event(
+        self.events.record(
             raw,
             kind="Pod",
             reason="Scheduled",
+            action="Binding",
             message=f"Successfully assigned {namespace}/{name} to {placement.node}",
-            component=COMPONENT,
         )
 
     def _reserve(self, pod: Pod, claim_name: str, allocation: AllocationResult | None) -> None:
@@ -172,8 +174,13 @@ class Scheduler(Controller[Key]):
         if conditions != status.get("conditions"):
             status["conditions"] = conditions
             world.store.update_status("pods", fresh, manager=COMPONENT)
-        world.event(
-            fresh, kind="Pod", reason="FailedScheduling", message=message, component=COMPONENT, warning=True
+        self.events.record(
+            fresh,
+            kind="Pod",
+            reason="FailedScheduling",
+            action="Scheduling",
+            message=message,
+            warning=True,
         )
 
 
