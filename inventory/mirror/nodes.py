@@ -85,6 +85,7 @@ class Nodes(MirroredKind[Node, NodeObject]):
                 turn.dirty_nodes.add(node.name)
             if change.row is None or any(getattr(node, f) != getattr(change.row, f) for f in _TOLD):
                 turn.changed = True
+                turn.dirty_counts.add(node.name)
         save(rows, _COLUMNS)
 
     def lose(self, turn: Turn, rows: Sequence[Node]) -> None:

@@ -157,6 +157,7 @@ class Pods(MirroredKind[Pod, PodObject]):
         for change in changes:
             row = _row(turn, change)
             _note(turn, change.row, row)
+            turn.dirty_counts |= _counted_on(change.row) | _counted_on(row)
             rows.append(row)
         save(rows, _COLUMNS)
 
@@ -164,10 +165,16 @@ class Pods(MirroredKind[Pod, PodObject]):
         for row in rows:
             if row.finished_at is None:
                 _note_end(turn, row, turn.observed(), deleted=True)
+            turn.dirty_counts |= _counted_on(row)
         for ids in chunks([row.pk for row in rows]):
             Pod.objects.filter(pk__in=ids).delete()
         for uids in chunks([row.uid for row in rows]):
             PodEvent.objects.filter(cluster_id=turn.cluster_id, pod_uid__in=uids).delete()
+
+
+def _counted_on(row: Pod | None) -> set[str]:
+    """The node whose counted units a Pod takes."""
+    return {row.node_name} if row is not None and row.extended_resources and row.node_name else set()
 
 
 def _extended(spec: _Spec) -> Iterable[tuple[str, str, bool]]:

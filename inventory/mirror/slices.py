@@ -214,6 +214,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         save([*new, *changed], _DEVICE_COLUMNS)
         turn.dirty_devices |= {device.pk for device in new}
         turn.new_devices |= {device.pk for device in [*new, *changed]}
+        turn.dirty_counts |= {device.node_name for device in [*new, *changed]} - {""}
         _note_rules(turn, new)
         _link_holders(turn, new)
 
@@ -226,6 +227,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         for device in gone:
             pool = pools[device.pool_id]
             turn.dirty_pools.add(pool.pk)
+            turn.dirty_counts.add(device.node_name)
             _note_loss(turn, device, pool, digests[device.profile_id])
         for ids in chunks([device.pk for device in gone]):
             Device.objects.filter(pk__in=ids).delete()

@@ -49,6 +49,9 @@ class Turn:
     dirty_pools: set[int] = field(default_factory=set)
     dirty_devices: set[int] = field(default_factory=set)
     dirty_nodes: set[str] = field(default_factory=set)
+    # Nodes whose counted units must be settled, and whether Pods were listed as a whole.
+    dirty_counts: set[str] = field(default_factory=set)
+    pods_listed: bool = False
     # Profiles that (may) have come new to this cluster, and devices that are new or have another identity.
     new_profiles: set[int] = field(default_factory=set)
     new_devices: set[int] = field(default_factory=set)

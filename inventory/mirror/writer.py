@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from inventory import signals
-from inventory.mirror import departures, matching, states
+from inventory.mirror import counted, departures, matching, states
 from inventory.mirror.batches import Batch, Item, Key
 from inventory.mirror.claims import Claims
 from inventory.mirror.classes import DeviceClasses
@@ -147,6 +147,8 @@ class Writer:
             self._kinds["events"].settle(turn)
         matching.match_new(turn)
         states.refresh(turn)
+        turn.pods_listed = any(b.resource.stream == "pods" and b.present is not None for b in batches)
+        counted.refresh(turn)
 
     def _apply(self, turn: Turn, kind: MirroredKind[Any, Any], batch: Batch, *, careful: bool) -> None:
         for index, unreadable in enumerate(batch.unreadable):

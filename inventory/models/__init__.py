@@ -4,6 +4,7 @@ from inventory.models.bindings import NamespaceBinding
 from inventory.models.cdi import CdiNode, CdiSpecFile, CdiToken
 from inventory.models.clusters import Cluster, Stream, SyncProblem
 from inventory.models.contract import PlatformChange, PlatformContract
+from inventory.models.counted import CountedUnits
 from inventory.models.devices import (
     ClassProfile,
     Device,
@@ -38,6 +39,7 @@ __all__ = [
     "ClassProfile",
     "Cluster",
     "ClusterQueue",
+    "CountedUnits",
     "Device",
     "DeviceClass",
     "DeviceProfile",

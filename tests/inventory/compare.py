@@ -3,21 +3,32 @@
 from collections.abc import Mapping
 from typing import Any
 
-from inventory.follow.discovery import preferred
+from inventory.follow.discovery import discover, preferred
+from inventory.mirror.jobs import pods_use_devices
 from inventory.mirror.pods import uses_devices
 from inventory.models import (
     Claim,
     ClaimTemplate,
     Cluster,
+    ClusterQueue,
     Device,
     DeviceClass,
+    DeviceTaintRule,
+    Job,
+    LocalQueue,
+    Namespace,
     Node,
     Observation,
     Pod,
+    PodGroup,
+    QueuedWorkload,
+    ResourceFlavor,
+    ResourceQuota,
     ResourceSlice,
+    RuntimeClass,
+    SchedulingWorkload,
 )
 from portal.kube.client import Client
-from portal.kube.resources import NODES, PODS
 
 Identity = tuple[str, str, str, str]
 
@@ -26,13 +37,15 @@ def on_cluster(client: Client) -> dict[str, set[Identity]]:
     """Resource → (namespace, name, uid, resourceVersion) of every object that is mirrored."""
     import msgspec
 
-    resources = {NODES.plural: NODES, PODS.plural: PODS, **preferred(client)}
+    resources = discover(client)
     found: dict[str, set[Identity]] = {}
-    for plural in MODELS:
-        objects = client.list_all(resources[plural])
-        if plural == "pods":
-            objects = [obj for obj in objects if uses_devices(msgspec.json.encode(obj))]
-        found[plural] = {_identity(obj["metadata"]) for obj in objects}
+    for stream in MODELS:
+        resource = resources.get(stream)
+        objects = client.list_all(resource) if resource is not None else []
+        relevant = {"pods": uses_devices, "jobs": pods_use_devices}.get(stream)
+        if relevant is not None:
+            objects = [obj for obj in objects if relevant(msgspec.json.encode(obj))]
+        found[stream] = {_identity(obj["metadata"]) for obj in objects}
     return found
 
 
@@ -47,6 +60,17 @@ MODELS: dict[str, Any] = {
     "resourceclaims": Claim,
     "resourceclaimtemplates": ClaimTemplate,
     "pods": Pod,
+    "namespaces": Namespace,
+    "devicetaintrules": DeviceTaintRule,
+    "runtimeclasses": RuntimeClass,
+    "resourcequotas": ResourceQuota,
+    "jobs": Job,
+    "podgroups.scheduling.k8s.io": PodGroup,
+    "workloads.scheduling.k8s.io": SchedulingWorkload,
+    "clusterqueues.kueue.x-k8s.io": ClusterQueue,
+    "localqueues.kueue.x-k8s.io": LocalQueue,
+    "resourceflavors.kueue.x-k8s.io": ResourceFlavor,
+    "workloads.kueue.x-k8s.io": QueuedWorkload,
 }
 
 
