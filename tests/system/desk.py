@@ -220,6 +220,10 @@ class Desk:
         page = self.researcher.get(path)
         return self.researcher.submit(page, page.form(action=action))
 
+    def release(self, path: str) -> Page:
+        page = self.researcher.get(f"{path}release/")
+        return self.researcher.submit(page, page.form(action="/release/"))
+
     def state_of(self, path: str) -> str:
         states = self.researcher.get(path).states
         return states[0] if states else ""
@@ -242,8 +246,12 @@ class Desk:
         self.until_state(path, "waiting-for-pod")
         self.press(path, "/hold/")
         self.until_state(path, "allocated")
-        (claim,) = [c for c in self.claims() if (c.get("status") or {}).get("allocation")]
-        return path, claim["metadata"]["name"]
+        return path, self.claim_of(path)
+
+    def claim_of(self, path: str) -> str:
+        """The name of a request's claim."""
+        name: str = self.api(f"requests{path.removeprefix('/requests')}")["name"]
+        return name
 
     def logs(self) -> str:
         return "\n".join(f"--- {part.name}\n{part.last_lines()}" for part in self.stack.parts)

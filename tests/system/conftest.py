@@ -1,0 +1,23 @@
+"""A desk that several tests may share: each leaves it whole, and looks at its own requests only."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.system.desk import Desk, running
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_leases() -> Iterator[None]:
+    """The lease of a follower that was killed has to run out before another may follow."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLAIMDESK_FOLLOWER_LEASE_SECONDS", "2")
+        yield
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """Over the sample fleet, in step with it."""
+    with running(tmp_path_factory.mktemp("system")) as desk:
+        desk.until_in_step()
+        yield desk
