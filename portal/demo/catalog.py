@@ -1,7 +1,7 @@
 """What a server of a given Kubernetes version serves: each resource in its own versions, best first.
 
 After the release notes: beta APIs of a group are off by default, so that 1.34 and 1.35 serve
-``resource.k8s.io`` as v1 only; the preset 1.33 is a cluster whose operators switched DRA's betas on.
+``resource.k8s.io`` as v1 only; the presets before are clusters whose operators switched DRA's betas on.
 DeviceTaintRule is served from 1.36 on, as v1beta2 at first. ``scheduling.k8s.io`` is served in the version
 that each release documents (its gate GenericWorkload counts as on), and can be left out.
 """
@@ -18,7 +18,7 @@ DEFAULT_VERSION = "1.36"
 KUEUE, POD_GROUPS = "kueue", "podgroups"
 OPTIONAL = (KUEUE, POD_GROUPS)
 
-_PATCHES = {"1.33": 7, "1.34": 4, "1.35": 3, "1.36": 2, "1.37": 0}
+_PATCHES = {"1.32": 11, "1.33": 7, "1.34": 4, "1.35": 3, "1.36": 2, "1.37": 0}
 VERSIONS = tuple(_PATCHES)
 _CORE = (
     resources.NODES, resources.NAMESPACES, resources.PODS, resources.EVENTS, resources.RESOURCE_QUOTAS,
@@ -29,7 +29,7 @@ _DRA = (
     resources.RESOURCE_SLICES, resources.DEVICE_CLASSES, resources.RESOURCE_CLAIMS,
     resources.RESOURCE_CLAIM_TEMPLATES,
 )  # fmt: skip
-_DRA_VERSIONS = {"1.33": ("v1beta2", "v1beta1")}
+_DRA_VERSIONS = {"1.32": ("v1beta1",), "1.33": ("v1beta2", "v1beta1")}
 _TAINT_RULE_VERSIONS = {"1.36": ("v1beta2",), "1.37": ("v1", "v1beta2")}
 _WORKLOAD_VERSIONS = {"1.35": ("v1alpha1",), "1.36": ("v1alpha2",), "1.37": ("v1beta1",)}
 _POD_GROUP_VERSIONS = {"1.36": ("v1alpha2",), "1.37": ("v1beta1",)}

@@ -129,7 +129,10 @@ def _mode_as_word(template: Object) -> Object:
 
 def _mode_as_choice(template: Object) -> Object:
     word = template.get("disruptionMode")
-    return template if word is None else {**template, "disruptionMode": {_MODES.get(word, word): {}}}
+    if word is None:
+        return template
+    # An unknown word becomes a choice of nothing, which the rules refuse.
+    return {**template, "disruptionMode": {_MODES[word]: {}} if word in _MODES else {}}
 
 
 def _group_to_alpha2(group: Object) -> Object:

@@ -187,6 +187,11 @@ def test_a_pod_group_follows_its_workload(api: Api) -> None:
     assert fields(refused) == {"spec"}
 
 
+def test_a_mode_of_disruption_has_to_be_known(api: Api) -> None:
+    refused = api.call("POST", f"{GROUPS}/workloads", workload(disruptionMode="Never"))
+    assert fields(refused) == {"spec.podGroupTemplates[0].disruptionMode"}
+
+
 @pytest.mark.parametrize("policy", [{}, {"basic": {}, "gang": {"minCount": 1}}, {"gang": {"minCount": 0}}])
 def test_a_group_has_exactly_one_policy(api: Api, policy: Object) -> None:
     refused = api.call("POST", f"{GROUPS}/workloads", workload(schedulingPolicy=policy))

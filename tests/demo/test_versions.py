@@ -68,6 +68,7 @@ def plurals(api: Api, path: str) -> set[str]:
 @pytest.mark.parametrize(
     ("release", "dra", "rules", "groups"),
     [
+        ("1.32", ["v1beta1"], [], []),
         ("1.33", ["v1beta2", "v1beta1"], [], []),
         ("1.34", ["v1"], [], []),
         ("1.35", ["v1"], [], ["v1alpha1"]),
@@ -229,5 +230,5 @@ def test_what_is_kept_is_served_in_other_versions_after_an_upgrade(tmp_path: Pat
 
 
 def test_every_release_has_a_preset() -> None:
-    assert [catalog(release).release for release in VERSIONS][:2] == ["v1.33.7", "v1.34.4"]
+    assert [catalog(release).release for release in VERSIONS][-2:] == ["v1.36.2", "v1.37.0"]
     assert "DynamicResourceAllocation" in catalog("1.33").features.gates

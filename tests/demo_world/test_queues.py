@@ -170,6 +170,44 @@ def test_what_no_quota_could_let_in_is_named(play: Play) -> None:
     play(story)
 
 
+def test_a_template_that_comes_later_is_counted_then(play: Play) -> None:
+    async def story(town: Town) -> None:
+        town.device_class()
+        queue(town)
+        job(town, "early", templates={"gpu": "one-gpu"})
+        await town.until(
+            lambda: (
+                "ResourceClaimTemplate one-gpu: not found"
+                in condition(workload(town, "early"), "QuotaReserved")[2]
+            ),
+            "a verdict",
+        )
+        town.template("one-gpu")
+        await town.until(lambda: used(town) == "1", "a device counted")
+
+    play(story)
+
+
+def test_an_admission_written_by_hand_upsets_nobody(play: Play) -> None:
+    async def story(town: Town) -> None:
+        town.node()
+        queue(town)
+        job(town, "one", limits={GPU: "9"})
+        await town.until(lambda: condition(workload(town, "one"), "QuotaReserved")[0], "a verdict")
+        found = workload(town, "one")
+        stamp = town.store.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        admitted = {"type": "Admitted", "status": "True", "reason": "ByHand", "message": ""}
+        found["status"] = {"admission": {}, "conditions": [{**admitted, "lastTransitionTime": stamp}]}
+        town.store.update_status(WORKLOADS, found)
+        await town.until(
+            lambda: not town.store.get("jobs", "one", namespace=SPACE)["spec"]["suspend"], "it goes"
+        )
+        job(town, "other")
+        await town.until(lambda: condition(workload(town, "other"), "Admitted")[0] == "True", "the other too")
+
+    play(story)
+
+
 def test_a_queue_that_leads_nowhere_says_so(play: Play) -> None:
     async def story(town: Town) -> None:
         job(town, "early")

@@ -48,7 +48,7 @@ class Round:
     def _reason_to_leave(self, workload: Object) -> tuple[str, str] | None:
         if not workload["spec"].get("active", True):
             return "Deactivated", "The workload is deactivated"
-        queue = self._queues.get(workload["status"]["admission"]["clusterQueue"])
+        queue = self._queues.get(workload["status"]["admission"].get("clusterQueue", ""))
         if queue is not None and queue["spec"].get("stopPolicy") == "HoldAndDrain":
             return "ClusterQueueStopped", "The ClusterQueue is stopped"
         local = self._local_of(workload)
@@ -223,7 +223,7 @@ class Round:
 
     def _cluster_queue_of(self, workload: Object) -> str:
         if _holds(workload):
-            return str(workload["status"]["admission"]["clusterQueue"])
+            return str(workload["status"]["admission"].get("clusterQueue", ""))
         local = self._local_of(workload)
         return "" if local is None else str(local["spec"].get("clusterQueue", ""))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from portal.demo.admission import QUEUE_LABEL
 from portal.demo.store import Object
-from portal.dra.model import DeviceClass
 
 from .loop import Controller
 from .queueing import FLAVORS, MANAGER, WORKLOADS, Round, is_true
@@ -37,7 +36,8 @@ class Queues(Controller[str]):
             world.cluster_queues, world.local_queues, world.flavors, world.workloads, world.jobs,
         ):  # fmt: skip
             view.subscribe(self._changed)
-        world.classes.subscribe(self._class_changed)
+        world.classes.subscribe(self._countable_changed)
+        world.templates.subscribe(self._countable_changed)
 
     def sync(self, key: str) -> float | None:
         """Bring everything in line."""
@@ -105,18 +105,23 @@ class Queues(Controller[str]):
 
     def _start(self, job: Object, workload: Object) -> None:
         """Let a Job go, to the nodes of the flavors that it was given."""
-        admission = workload["status"]["admission"]
-        (pod_set, *_), (assigned, *_) = workload["spec"]["podSets"], admission["podSetAssignments"]
+        admission = workload["status"].get("admission", {})
+        pod_set = workload["spec"]["podSets"][0]
         wanted, given = pod_set["template"]["spec"], job["spec"]["template"]["spec"]
         selector, tolerations = dict(wanted.get("nodeSelector", {})), list(wanted.get("tolerations", ()))
-        for name in sorted(set(assigned.get("flavors", {}).values())):
+        assigned = {
+            name
+            for assignment in admission.get("podSetAssignments", ())
+            for name in assignment.get("flavors", {}).values()
+        }
+        for name in sorted(assigned):
             flavor = (self.world.store.find(FLAVORS, name) or {}).get("spec", {})
             selector |= flavor.get("nodeLabels", {})
             tolerations += [item for item in flavor.get("tolerations", ()) if item not in tolerations]
         given.update({"nodeSelector": selector, "tolerations": tolerations})
         job["spec"]["suspend"] = False
         self.world.store.update("jobs", job, manager=MANAGER)
-        text = f"Admitted by clusterQueue {admission['clusterQueue']}"
+        text = f"Admitted by clusterQueue {admission.get('clusterQueue', '')}"
         self.world.event(job, kind="Job", reason="Started", message=text, component="batch/job-kueue")
 
     def _resource_of(self, device_class: str) -> str | None:
@@ -128,7 +133,8 @@ class Queues(Controller[str]):
     def _changed(self, _delta: Delta[Any]) -> None:
         self.queue.add(_ALL)
 
-    def _class_changed(self, delta: Delta[DeviceClass]) -> None:
+    def _countable_changed(self, delta: Delta[Any]) -> None:
+        """What could not be counted before may be now."""
         if self.world.workloads.objects and (delta.old is None or delta.new is None):
             self.queue.add(_ALL)
 

@@ -7,6 +7,7 @@ from portal.demo.rules.report import Report
 
 Object = dict[str, Any]
 _ONE_POLICY = "must specify one of: `basic`, `gang`"
+_ONE_MODE = "must specify one of: `all`, `single`"
 _MOST_TEMPLATES = 8
 
 
@@ -56,6 +57,9 @@ def _check_template(report: Report, path: str, template: Object) -> None:
         report.invalid(
             f"{where}.gang.minCount", policy["gang"].get("minCount", 0), "must be greater than zero"
         )
+    mode = template.get("disruptionMode")
+    if mode is not None and len(mode) != 1:
+        report.invalid(f"{path}.disruptionMode", ", ".join(sorted(mode)), _ONE_MODE)
     for index, claim in enumerate(template.get("resourceClaims", ())):
         entry = f"{path}.resourceClaims[{index}]"
         names.check_label(report, f"{entry}.name", claim.get("name", ""))
