@@ -59,7 +59,7 @@ class _Alternative:
     bounds: tuple[tuple[str, Numbers], ...]
 
     def admits(self, version: str) -> bool:
-        if self.name and not re.match(rf"{re.escape(self.name)}(?![a-z0-9])", version.lower()):
+        if self.name and version.partition(" ")[0].lower() != self.name:
             return False
         found = _NUMBERS.search(version)
         if found is None:
