@@ -15,7 +15,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from benchmarks._bench import clock, desk, load, memory_mib, peak_mib, percentile
+from benchmarks._bench import clock, desk, load, memory_mib, peak_mib, percentile, profiled
 
 if TYPE_CHECKING:
     from claims.models import Allocation
@@ -62,28 +62,18 @@ def main() -> int:
 def measure_fold(count: int, *, profile: bool) -> bool:
     from claims.ledger import storage
     from claims.models import Allocation, Consumer
-    from inventory.models import Cluster, Observation
+    from inventory.models import Cluster
+    from portal import bulk
 
     cluster = Cluster.objects.create(name="observed", created_at=MONTH)
     _plant_project(cluster)
     told = _observations(cluster, count)
     while lot := list(islice(told, LOT)):
-        Observation.objects.bulk_create(lot, batch_size=500)
+        bulk.append(lot)
     analyse()
     before = memory_mib()
-    profiler: Any = None
-    if profile:
-        import cProfile
-
-        profiler = cProfile.Profile()
-        profiler.enable()
-    with clock() as taken:
+    with clock() as taken, profiled(wanted=profile):
         folded = storage.apply(cluster=cluster)
-    if profiler is not None:
-        import pstats
-
-        profiler.disable()
-        pstats.Stats(profiler).sort_stats("cumulative").print_stats(45)
     rate = folded / taken.wall
     print(
         f"fold {folded} observations   {taken}   {rate:,.0f} a second (target {TARGET_PER_SECOND:,}); "
@@ -205,8 +195,9 @@ def _wipe() -> None:
 
 
 def _plant_allocations(count: int) -> None:
-    from claims.models import Allocation, Price, PriceBook
+    from claims.models import Price, PriceBook
     from inventory.models import Cluster
+    from portal import bulk
     from portal.accounts.models import Project
 
     cluster = Cluster.objects.create(name="full", created_at=MONTH)
@@ -224,7 +215,7 @@ def _plant_allocations(count: int) -> None:
     rows = (_allocation(cluster, projects, number) for number in range(count))
     with clock() as taken:
         while lot := list(islice(rows, LOT)):
-            Allocation.objects.bulk_create(lot, batch_size=500)
+            bulk.append(lot)
     analyse()
     print(f"{count} allocations made in {taken.wall:.0f} s")
 

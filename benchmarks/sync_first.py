@@ -1,25 +1,24 @@
-"""First sync of a large cluster, and a full list in which nothing has changed.
+"""First sync of a large cluster: slices alone against kubectl, then everything.
 
     python -m benchmarks.sync_first [--nodes 5000] [--devices 8] [--pods 50000] [--kubeconfig PATH
-    [--context C]]
+    [--context C]] [--profile]
 
 Starts an embedded cluster of that size (without controllers, so that it rests), or takes the cluster of a
 kubeconfig, and follows it with an empty database: SQLite in a temporary directory, or the server that
-DATABASE_URL names. Prints how long each resource took, the whole, the peak memory of the follower, and
-what a second full list costs.
+DATABASE_URL names. Prints how long the slices alone took beside what kubectl (or, without one, a plain
+list of ours) takes to print them; how long everything took, and the peak memory of the follower.
 """
 
 import argparse
-import os
-import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks._bench import clock, desk, load, peak_mib, profiled
+from benchmarks._fleet import add_cluster, cluster, follow_until_listed, measure_apart
+
 TARGET_SECONDS = 30
 TARGET_MIB = 400
 
@@ -33,118 +32,80 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=50_000)
     parser.add_argument("--kubeconfig", default="")
     parser.add_argument("--context", default="")
-    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--profile", action="store_true", help="print where the writer's time goes")
+    parser.add_argument("--measure", choices=("slices", "all"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        return measure(options.kubeconfig, options.context)
+        with desk():
+            return measure(options)
+    if options.kubeconfig:
+        return both(options.kubeconfig, options)
     with tempfile.TemporaryDirectory(prefix="claimdesk-bench-") as directory:
-        kubeconfig, server = options.kubeconfig, None
-        if not kubeconfig:
-            kubeconfig = str(Path(directory) / "kubeconfig")
-            fleet = f"nodes={options.nodes},devices={options.devices},pods={options.pods}"
-            server = _serve(fleet, kubeconfig)
-        try:
-            return _measure_apart(directory, kubeconfig, options.context)
-        finally:
-            if server is not None:
-                server.terminate()
-                server.wait()
+        fleet = f"nodes={options.nodes},devices={options.devices},pods={options.pods}"
+        with cluster(fleet, directory) as kubeconfig:
+            return both(kubeconfig, options)
 
 
-def _serve(fleet: str, kubeconfig: str) -> "subprocess.Popen[str]":
-    print(f"embedded cluster with {fleet} …", flush=True)
-    server = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "portal.demo", "--port", "0", "--no-controllers"),
-            *("--fleet", fleet, "--kubeconfig-out", kubeconfig),
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert server.stdout is not None
-    for line in server.stdout:
-        if line.startswith("listening on "):
-            return server
-    raise SystemExit("the embedded cluster did not start")
+def both(kubeconfig: str, options: argparse.Namespace) -> int:
+    print(load())
+    list_with_kubectl(kubeconfig, options.context)
+    status = 0
+    for what in ("slices", "all"):
+        arguments = ["--measure", what, "--kubeconfig", kubeconfig, "--context", options.context]
+        status |= measure_apart("sync_first", *arguments, *(["--profile"] if options.profile else []))
+    return status
 
 
-def _measure_apart(directory: str, kubeconfig: str, context: str) -> int:
-    """In a process of its own, so that its peak memory is the follower's."""
-    environment = {
-        "CLAIMDESK_SECRET_KEY": "only for benchmarks",
-        **os.environ,
-        "CLAIMDESK_DATA_DIR": directory,
-        "DJANGO_SETTINGS_MODULE": "portal.settings",
-    }
-    command = [sys.executable, "-m", "benchmarks.sync_first", "--measure", "--kubeconfig", kubeconfig]
-    return subprocess.call([*command, "--context", context], env=environment, cwd=ROOT)
+def list_with_kubectl(kubeconfig: str, context: str) -> None:
+    """How long others take to have the slices: kubectl where there is one."""
+    found = shutil.which("kubectl")
+    if found is None:
+        print("no kubectl here: slices are compared with a plain list below")
+        return
+    command = [found, "--kubeconfig", kubeconfig, *(["--context", context] if context else [])]
+    command += ["get", "resourceslices", "-o", "json"]
+    took = []
+    for _attempt in range(3):
+        began = time.perf_counter()
+        answer = subprocess.run(command, capture_output=True, check=False)
+        took.append(time.perf_counter() - began)
+        if answer.returncode:
+            print(f"kubectl failed: {answer.stderr.decode(errors='replace').strip()[:300]}")
+            return
+    print(f"kubectl get resourceslices   {sorted(took)[1]:6.1f} s  ({len(answer.stdout) / 2**20:.0f} MiB)")
 
 
-def measure(kubeconfig: str, context: str) -> int:
-    """Migrate, add the cluster, follow it until everything is there, and list again."""
-    import django
-
-    django.setup()
-    from django.core.management import call_command
+def measure(options: argparse.Namespace) -> int:
+    """Add the cluster and follow it until everything is there."""
     from django.db import connection
-    from django.utils import timezone
 
-    from inventory import clusters, signals
+    from inventory import clusters
+    from inventory.follow import follower
     from inventory.models import Device, Observation, Pod, ResourceSlice
+    from portal.kube.resources import RESOURCE_SLICES
 
-    call_command("migrate", verbosity=0)
-    # Those who listen want a queue, which is not measured here.
-    signals.observed.receivers.clear()
-    cluster = clusters.add(name="bench", kubeconfig_path=kubeconfig, context=context, now=timezone.now())
-    before = _peak_mib()
-    seconds, listed = follow_until_listed(cluster, since=None)
-    print(f"database: {connection.vendor}; {time.process_time():.1f} s of processor time so far")
+    bench = add_cluster(options.kubeconfig, options.context)
+    if options.measure == "slices":
+        with clock() as plain, clusters.client_for(bench) as client:
+            count = sum(len(page.items) for page in client.list_pages(RESOURCE_SLICES))
+        print(f"plain list of {count} slices    {plain}")
+        follower._ORDER = {"resourceslices": ()}
+    before = peak_mib()
+    with clock() as taken, profiled(wanted=options.profile):
+        _, listed = follow_until_listed(bench, only=["resourceslices"] if options.measure == "slices" else ())
+    counts = f"{ResourceSlice.objects.count()} slices, {Device.objects.count()} devices"
+    if options.measure == "slices":
+        print(f"slices alone, {connection.vendor}    {taken}   {counts}")
+        return 0
     for plural, at in sorted(listed.items(), key=lambda entry: entry[1]):
-        print(f"{plural:24} {at:6.1f} s")
+        print(f"  {plural:30} {at:6.1f} s")
+    peak = peak_mib()
     print(
-        f"all {seconds:26.1f} s   (target {TARGET_SECONDS} s)  "
-        f"{ResourceSlice.objects.count()} slices, {Device.objects.count()} devices, "
+        f"everything, {connection.vendor}    {taken}   (target {TARGET_SECONDS} s)   {counts}, "
         f"{Pod.objects.count()} Pods that use devices, {Observation.objects.count()} observations"
     )
-    peak = _peak_mib()
-    print(f"peak memory {peak:16.0f} MiB (target {TARGET_MIB} MiB; {before:.0f} MiB before it began)")
-
-    clusters.request_sync(cluster=cluster, now=timezone.now())
-    version = type(cluster).objects.values_list("mirror_version", flat=True).get(pk=cluster.pk)
-    again, _ = follow_until_listed(cluster, since=timezone.now())
-    changed = type(cluster).objects.values_list("mirror_version", flat=True).get(pk=cluster.pk) - version
-    print(f"list without a change {again:8.1f} s   transactions that changed the mirror: {changed}")
-    return int(seconds > TARGET_SECONDS or peak > TARGET_MIB)
-
-
-def follow_until_listed(cluster: Any, *, since: Any) -> tuple[float, dict[str, float]]:
-    """Follow until every resource was listed (after `since`); seconds in all and per resource."""
-    from datetime import timedelta
-
-    from inventory.follow.follower import Follower
-    from inventory.models import Stream
-
-    listed: dict[str, float] = {}
-    began = time.monotonic()
-
-    def done() -> bool:
-        streams = Stream.objects.filter(cluster=cluster).exclude(listed_at=None)
-        if since is not None:
-            streams = streams.filter(listed_at__gte=since)
-        for plural in streams.values_list("resource", flat=True):
-            listed.setdefault(plural, time.monotonic() - began)
-        return len(listed) == 7 or time.monotonic() - began > 600
-
-    follower = Follower(
-        cluster_id=cluster.pk, lease_duration=timedelta(seconds=20), full_list_interval=timedelta(hours=1)
-    )
-    follower.run(should_stop=done)
-    return time.monotonic() - began, listed
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory {peak:.0f} MiB (target {TARGET_MIB} MiB; {before:.0f} MiB before)   {load()}")
+    return int(taken.wall > TARGET_SECONDS or peak > TARGET_MIB)
 
 
 if __name__ == "__main__":
