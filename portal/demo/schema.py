@@ -7,7 +7,7 @@ retyped here. Fields behind feature gates that are off are dropped without a wor
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -91,12 +91,16 @@ _JSON_TYPES = {"list": "array", "map": "object", "str": "string", "int": "intege
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type of the API: a scalar (``str``, ``int``, …), list or map of ``item``, struct of ``fields``."""
+    """A type of the API: a scalar (``str``, ``int``, …), list or map of ``item``, struct of ``fields``.
+
+    ``dropped``: what is decoded is not kept, since a gate is off.
+    """
 
     name: str
     item: "Type | None" = None
     fields: Mapping[str, "Type"] | None = None
     quantity: bool = False
+    dropped: bool = False
 
 
 @dataclass
@@ -143,12 +147,14 @@ def _struct(model_name: str, features: Features) -> Type:
     plain_name = _OLDER_VERSION.sub("V1", model_name)
     fields = {}
     for name, declared in _fields_of(model_name):
-        gate = _GATED.get((plain_name, name))
-        if (plain_name, name) in _NOT_SERVED or (gate and not features.enabled(gate)):
-            fields[name] = Type("dropped")
+        if (plain_name, name) in _NOT_SERVED:
+            fields[name] = Type(_OBJECT, dropped=True)
             continue
         is_quantity = (plain_name, name) in _QUANTITIES
-        fields[name] = _declared(declared, features, quantity=is_quantity)
+        kind = _declared(declared, features, quantity=is_quantity)
+        gate = _GATED.get((plain_name, name))
+        is_off = gate is not None and not features.enabled(gate)
+        fields[name] = replace(kind, dropped=True) if is_off else kind
     return Type(model_name, fields=fields)
 
 
@@ -229,10 +235,11 @@ class _Reader:
             declared = fields.get(name)
             if declared is None:
                 self._unknown.append(where)
-            elif content is not None and declared.name != "dropped":
+            elif content is not None:
                 read = self.read(content, declared, where)
                 # Go leaves empty lists and maps out; an empty struct behind a pointer stays.
-                if read or declared.name not in ("list", "map"):
+                is_left_out = declared.dropped or (not read and declared.name in ("list", "map"))
+                if not is_left_out:
                     result[name] = read
         return result
 

@@ -192,6 +192,9 @@ def test_what_a_release_does_not_know_is_dropped() -> None:
         body["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = [{"operator": "Exists"}]
         made = api.ok("POST", "/apis/resource.k8s.io/v1/namespaces/lab/resourceclaims", body)
         assert "tolerations" not in made["spec"]["devices"]["requests"][0]["exactly"]
+        body["spec"]["devices"]["requests"][0]["exactly"]["tolerations"] = "all"
+        refused = api.call("POST", "/apis/resource.k8s.io/v1/namespaces/lab/resourceclaims", body)
+        assert refused.code == 400, "it is decoded before it is dropped"
 
 
 def test_a_site_of_an_older_release_is_valid_there() -> None:
