@@ -30,9 +30,12 @@ def main() -> int:
     status = 0
     for part in (4, 2, 1):
         nodes = max(1, options.devices // part // options.per_node)
-        with tempfile.TemporaryDirectory(prefix="claimdesk-bench-") as directory:
-            with cluster(f"nodes={nodes},devices={options.per_node}", directory) as kubeconfig:
-                status |= measure_apart("sync_growth", "--measure", kubeconfig)
+        fleet = f"nodes={nodes},devices={options.per_node}"
+        with (
+            tempfile.TemporaryDirectory(prefix="claimdesk-bench-") as directory,
+            cluster(fleet, directory) as kubeconfig,
+        ):
+            status |= measure_apart("sync_growth", "--measure", kubeconfig)
     return status
 
 
