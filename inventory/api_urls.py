@@ -3,11 +3,23 @@
 from django.urls import path
 
 from inventory import api, api_findings
+from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
 
 urlpatterns = [
     path("devices/", api.DeviceListView.as_view(), name="api-device-list"),
     path("devices/<int:pk>/", api.DeviceDetailView.as_view(), name="api-device-detail"),
+    path("counted-units/", surroundings.CountedUnitsListView.as_view(), name="api-counted-list"),
+    path("namespaces/", surroundings.NamespaceListView.as_view(), name="api-namespace-list"),
+    path("device-taint-rules/", surroundings.TaintRuleListView.as_view(), name="api-taint-rule-list"),
+    path("runtime-classes/", surroundings.RuntimeClassListView.as_view(), name="api-runtime-class-list"),
+    path("quotas/", surroundings.QuotaListView.as_view(), name="api-quota-list"),
+    path("jobs/", surroundings.JobListView.as_view(), name="api-job-list"),
+    path("pod-groups/", surroundings.PodGroupListView.as_view(), name="api-pod-group-list"),
+    path("resource-flavors/", surroundings.FlavorListView.as_view(), name="api-flavor-list"),
+    path("cluster-queues/", surroundings.ClusterQueueListView.as_view(), name="api-cluster-queue-list"),
+    path("local-queues/", surroundings.LocalQueueListView.as_view(), name="api-local-queue-list"),
+    path("queued-workloads/", surroundings.QueuedWorkloadListView.as_view(), name="api-queued-workload-list"),
     path("clusters/", api.ClusterListView.as_view(), name="api-cluster-list"),
     path("clusters/<slug:name>/", api.ClusterDetailView.as_view(), name="api-cluster-detail"),
     path("nodes/", api.NodeListView.as_view(), name="api-node-list"),

@@ -21,6 +21,7 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 from django_stubs_ext import StrOrPromise
 
+from inventory.browse_counted import PLUGIN, CountedSearch
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.filters import DeviceFilter
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile, Pool
@@ -35,6 +36,11 @@ STATE_LABELS: Mapping[str, StrOrPromise] = {
     UNKNOWN: _("unknown"),
 }
 STATE_ORDER = list(STATE_LABELS)
+DRA = "dra"
+BACKEND_LABELS: Mapping[str, StrOrPromise] = {
+    DRA: _("named devices (DRA)"),
+    PLUGIN: _("counted units (Device Plugin)"),
+}
 NODES_SHOWN = 8
 # Up to here it is cheaper to fetch a group of devices and sort it than to walk an index past all the others.
 SMALL_GROUP = 2_000
@@ -55,6 +61,8 @@ class Cell:
     state: str
     classes: frozenset[str]
     count: int
+    # DRA, or PLUGIN for units that are counted and never named; those have a profile that is no row.
+    backend: str = DRA
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,7 @@ def told_state(device: Device, coverage: Mapping[int, Coverage]) -> str:
 # Facets that (cluster, profile, state) decide: label and the values of a cell.
 _CELL_FACETS: Mapping[str, tuple[StrOrPromise, Callable[[Cell], Collection[str]]]] = {
     "state": (_("State"), lambda cell: (cell.state,)),
+    "backend": (_("Offered as"), lambda cell: (cell.backend,)),
     "cluster": (_("Cluster"), lambda cell: (cell.cluster.name,)),
     "vendor": (_("Vendor"), lambda cell: (cell.profile.vendor,)),
     "product": (_("Product"), lambda cell: (product_name(cell.profile),)),
@@ -182,7 +191,7 @@ class DeviceSearch:
     def facets(self) -> list[Facet]:
         """Every facet with counts; each ignores its own choice, so that one sees what else there is."""
         counts: dict[str, Counter[str]] = {name: Counter() for name in _CELL_FACETS}
-        for cell in self._table:
+        for cell in [*self._table, *self._counted_table]:
             failing = self._failing(cell)
             if len(failing) > 1:
                 continue
@@ -194,8 +203,49 @@ class DeviceSearch:
         facets = [
             Facet(name, label, self._facet_values(name, counts[name]))
             for name, (label, _values) in _CELL_FACETS.items()
+            # Where everything is a named device there is nothing to choose.
+            if name != "backend" or PLUGIN in counts[name] or self.wanted.values(name)
         ]
         return [*(facet for facet in facets if facet.values), self._nodes()]
+
+    # --- counted units ---------------------------------------------------------------------------
+
+    @cached_property
+    def counted(self) -> CountedSearch:
+        """The part of the search that is about the units of Device Plugins."""
+        return CountedSearch(self.wanted, coverage=self.facts.coverage, unknown=UNKNOWN)
+
+    @property
+    def counted_states(self) -> Counter[str]:
+        """How many of the matching units are in which (told) state."""
+        counts: Counter[str] = Counter()
+        for cell in self._counted_table:
+            if not self._failing(cell):
+                counts[cell.state] += cell.count
+        return counts
+
+    @cached_property
+    def _counted_table(self) -> list[Cell]:
+        cells = []
+        for group in self.counted.groups:
+            coverage = self.facts.coverage.get(group.cluster_id)
+            profile = DeviceProfile(
+                vendor=group.vendor, product=group.product, kind=group.kind, driver=group.resource
+            )
+            cells += [
+                Cell(
+                    cluster=coverage.cluster,
+                    profile=profile,
+                    stored_state=state,
+                    state=state if coverage.in_step else UNKNOWN,
+                    classes=frozenset(),
+                    count=count,
+                    backend=PLUGIN,
+                )
+                for state, count in group.states.items()
+                if count and coverage is not None
+            ]
+        return cells
 
     # --- what is counted -------------------------------------------------------------------------
 
@@ -272,7 +322,7 @@ class DeviceSearch:
             name
             for name, chosen in self.wanted.chosen.items()
             if name in _CELL_FACETS
-            and not (name == "class" and self._single_class)
+            and not (name == "class" and self._single_class and cell.backend == DRA)
             and not set(chosen).intersection(_CELL_FACETS[name][1](cell))
         ]
 
@@ -368,7 +418,7 @@ class DeviceSearch:
     def _facet_values(self, name: str, counts: Counter[str]) -> list[FacetValue]:
         chosen = self.wanted.values(name)
         values = {value for value, count in counts.items() if value and count} | set(chosen)
-        labels: Mapping[str, StrOrPromise] = STATE_LABELS if name == "state" else {}
+        labels = {"state": STATE_LABELS, "backend": BACKEND_LABELS}.get(name, {})
         places = {state: place for place, state in enumerate(labels)}
         ordered = sorted(values, key=lambda v: (places.get(v, 99), -counts[v], v))
         return [_facet_value(name, v, labels.get(v, v), counts[v], chosen) for v in ordered]

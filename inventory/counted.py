@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inventory.models import Device, Node, Pod, Stream
-from inventory.products import VENDORS
+from inventory.plugins import vendor_of
 
 FINISHED = ("Succeeded", "Failed")
 HEARD = (Stream.State.WATCHING, Stream.State.LISTING)
@@ -32,16 +32,6 @@ class CountedResource:
     @property
     def free(self) -> int | None:
         return None if self.used is None else self.allocatable - self.used
-
-
-def vendor_of(domain: str) -> str:
-    """The vendor behind a driver's name or an extended resource ("nvidia.com/gpu"); "" when nobody we
-    know."""
-    name = domain.partition("/")[0]
-    for suffix, vendor in VENDORS.items():
-        if name == suffix or name.endswith(f".{suffix}"):
-            return vendor
-    return ""
 
 
 def counted_resources(nodes: Collection[Node]) -> Mapping[int, Sequence[CountedResource]]:

@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 # A dimension of the device list: its parameter may repeat, values of one facet widen, facets narrow each
 # other.
-FACETS = ("state", "cluster", "vendor", "product", "kind", "driver", "class", "node")
+FACETS = ("state", "backend", "cluster", "vendor", "product", "kind", "driver", "class", "node")
 # Columns that a list can be sorted by; "node" (then device name) is the order of the racks and the default.
 SORTS = ("node", "product", "driver", "memory", "state", "cluster")
 DEFAULT_SORT = "node"

@@ -17,8 +17,8 @@ MEBIBYTE = 2**20
 @dataclass(frozen=True)
 class Unit:
     """One kind of counted unit. `sharing` is "" where a unit is whole, else how several units share a piece
-    of hardware ("time-slicing", "mps", "mig", …), `replicas` how many do; `counts` is false for units that are
-    parts of others which the node advertises, too."""
+    of hardware ("time-slicing", "mps", "mig", …), `replicas` how many do; `counts` is false for units that
+    are parts of others which the node advertises, too."""
 
     vendor: str
     product: str

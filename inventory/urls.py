@@ -12,6 +12,7 @@ from inventory.views import (
     devices,
     findings,
     nodes,
+    queues,
 )
 
 urlpatterns = [
@@ -23,6 +24,7 @@ urlpatterns = [
     path("cdi/nodes/<slug:cluster>/<str:name>/", cdi.cdi_detail, name="cdi-detail"),
     path("cdi/token/", cdi.cdi_token, name="cdi-token"),
     path("cdi/tokens/<int:pk>/revoke/", cdi.cdi_token_revoke, name="cdi-token-revoke"),
+    path("queues/", queues.queue_list, name="queue-list"),
     path("clusters/", clusters.cluster_list, name="cluster-list"),
     path("add-cluster/", cluster_admin.cluster_add, name="cluster-add"),
     path("clusters/<slug:name>/", clusters.cluster_detail, name="cluster-detail"),

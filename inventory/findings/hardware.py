@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from inventory.counted import vendor_of
+from inventory.plugins import vendor_of
 from inventory.products import KINDS
 
 # Labels that are there only where the hardware is. Some operators set them to "false" elsewhere.

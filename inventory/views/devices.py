@@ -13,8 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from inventory.browse import STATE_LABELS, DeviceSearch, Facet, FacetValue, FleetFacts
+from inventory.browse import BACKEND_LABELS, STATE_LABELS, DeviceSearch, Facet, FacetValue, FleetFacts
+from inventory.coverage import Coverage
 from inventory.filters import DeviceFilter
+from inventory.models import CountedUnits
 from inventory.rows import DeviceRow, device_rows
 from portal import htmx
 from portal.access import person
@@ -25,6 +27,7 @@ FACET_VALUES_SHOWN = 8
 EXPORT_CHUNK = 2_000
 # Kind of a device that is cut from another: `inventory.products`.
 PARTITION = "partition"
+_LABELS = {"state": STATE_LABELS, "backend": BACKEND_LABELS}
 # A cell that starts so would be run as a formula by a spreadsheet; drivers choose what attributes say.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -35,14 +38,20 @@ def device_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     search = DeviceSearch(DeviceFilter.parse(request.GET), facts=FleetFacts.load(now=now))
     # The counts know the total: the paginator gets a range and never touches the database.
-    page = Paginator(range(search.total), PAGE_SIZE).get_page(request.GET.get("page"))
-    devices = search.page(offset=max(page.start_index() - 1, 0), limit=PAGE_SIZE)
+    entries = range(search.total + search.counted.entries)
+    page = Paginator(entries, PAGE_SIZE).get_page(request.GET.get("page"))
+    start = max(page.start_index() - 1, 0)
+    devices = search.page(offset=start, limit=PAGE_SIZE)
+    # Counted units follow the devices, whatever the order: they have no place among names.
+    counted = search.counted.page(offset=max(start - search.total, 0), limit=PAGE_SIZE - len(devices))
     facts = search.facts
     context = {
         "search": search,
         "filter": search.wanted,
         "page": page,
         "rows": device_rows(devices, facts=facts, viewer=person(request), now=now),
+        "counted_rows": [CountedRow(unit, facts.coverage[unit.cluster_id]) for unit in counted],
+        "counted_total": search.counted_states.total(),
         "facets": [_folded(facet) for facet in search.facets() if _chooses(facet)],
         "chips": _chips(search.wanted),
         "states": search.states,
@@ -73,6 +82,14 @@ def device_export(request: HttpRequest) -> HttpResponseBase:
     return response
 
 
+@dataclass(frozen=True)
+class CountedRow:
+    """The units of one resource on one node."""
+
+    unit: CountedUnits
+    coverage: Coverage
+
+
 # --- facets and chips -----------------------------------------------------------------------------
 
 
@@ -101,7 +118,7 @@ def _chips(wanted: DeviceFilter) -> list[dict[str, Any]]:
     return [
         {
             "facet": facet,
-            "label": STATE_LABELS.get(value, value) if facet == "state" else value,
+            "label": _LABELS.get(facet, {}).get(value, value),
             "url": f"{reverse('device-list')}?{wanted.toggled(facet, value).query()}",
         }
         for facet, values in wanted.chosen.items()

@@ -5,9 +5,9 @@ from tests.inventory.conftest import Mirror
 from tests.inventory.objects import Json, changed, gpu, node, pod, resource_slice
 
 
-def plugin_node(name: str = "n1", *, cordoned: bool = False, **capacity: str) -> Json:
-    made = node(name, unschedulable=cordoned)
-    resources = capacity or {"nvidia.com/gpu": "4"}
+def plugin_node(resource: str = "nvidia.com/gpu", count: str = "4", *, cordoned: bool = False) -> Json:
+    made = node("n1", unschedulable=cordoned)
+    resources = {resource: count}
     made["status"] |= {"capacity": resources, "allocatable": resources}
     return made
 
@@ -81,6 +81,6 @@ def test_another_vendors_devices_are_other_hardware(mirror: Mirror) -> None:
 
 
 def test_a_resource_of_an_unknown_maker_is_a_plain_count(mirror: Mirror) -> None:
-    mirror.see(plugin_node(**{"accel.nordljus.example/fpga": "2"}))
+    mirror.see(plugin_node("accel.nordljus.example/fpga", "2"))
     unit = CountedUnits.objects.get()
     assert (unit.vendor, unit.product, unit.kind) == ("", "accel.nordljus.example/fpga", "device")
