@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from portal.kube.client import Client
-from portal.kube.errors import ClusterError, Conflict, NotFound
+from portal.kube.errors import ClusterError, Conflict, Forbidden, NotFound
 from portal.kube.resources import (
     DEVICE_CLASSES,
     EVENTS,
+    JOBS,
     NAMESPACES,
     NODES,
     PODS,
@@ -195,6 +196,15 @@ class Room:
         allocation = self.get_claim(name)["status"]["allocation"]
         return [(result["pool"], result["device"]) for result in allocation["devices"]["results"]]
 
+    def is_admitted(self, device_class: str) -> bool:
+        """Whether a claim for one device would be taken. Admission reads quotas from a cache of its own, and
+        refuses all that they count as long as they have no status there."""
+        body = objects.claim("probe", [objects.request(device_class)])
+        try:
+            return bool(self.client.create(RESOURCE_CLAIMS, body, namespace=self.namespace, dry_run=True))
+        except Forbidden:
+            return False
+
     def events_of(self, obj: Object) -> list[Object]:
         """The Events about an object."""
         uid = obj["metadata"]["uid"]
@@ -226,9 +236,11 @@ class Room:
         for resource, _, name in self._made:
             if resource is NODES:
                 self.kubelet.forget(name)
-        for pod in self._listed(PODS):
-            with _noting(problems):
-                self.client.delete(PODS, pod, namespace=self.namespace, grace_period_seconds=0)
+        for resource, space, name in self._made:
+            if resource is JOBS:  # or it would make new Pods for those that go
+                with _noting(problems):
+                    self.client.delete(JOBS, name, namespace=space)
+        self._remove_pods(problems)
         for claim in self._listed(RESOURCE_CLAIMS):
             with _noting(problems):
                 self.client.delete(RESOURCE_CLAIMS, claim, namespace=self.namespace)
@@ -238,6 +250,15 @@ class Room:
                 self.client.delete(resource, name, namespace=space)
         if problems:
             raise problems[0]
+
+    def _remove_pods(self, problems: list[ClusterError]) -> None:
+        """By force, since nobody serves their nodes any more; again, since a Job takes a moment to end."""
+        deadline = time.monotonic() + 10
+        while (pods := self._listed(PODS)) and time.monotonic() < deadline:
+            for pod in pods:
+                with _noting(problems):
+                    self.client.delete(PODS, pod, namespace=self.namespace, grace_period_seconds=0)
+            time.sleep(POLL_SECONDS)
 
     def is_gone(self) -> bool:
         """Whether nothing is left."""

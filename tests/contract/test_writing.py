@@ -87,7 +87,7 @@ def test_a_quota_counts_the_devices_that_claims_ask_for(room: Room) -> None:
     }
     room.create(RESOURCE_QUOTAS, quota)
     room.wait_for(lambda: _quota_status(room).get("hard") == {key: "3"}, "the quota's first sync")
-    room.wait_for(lambda: _is_admitted(room, device_class), "admission knows the quota's status too")
+    room.wait_for(lambda: room.is_admitted(device_class), "admission knows the quota's status too")
     room.claim("two", objects.request(device_class, count=2))
     room.wait_for(lambda: _quota_status(room).get("used") == {key: "2"}, "two devices counted")
     with pytest.raises(Forbidden) as refused:
@@ -103,15 +103,6 @@ def test_a_quota_counts_the_devices_that_claims_ask_for(room: Room) -> None:
     room.wait_for(
         lambda: _quota_status(room).get("used") == {key: "1"}, "the deleted claim's devices given back"
     )
-
-
-def _is_admitted(room: Room, device_class: str) -> bool:
-    """Admission reads quotas from a cache of its own, and refuses all as long as that has no status."""
-    body = objects.claim("probe", [objects.request(device_class)])
-    try:
-        return bool(room.client.create(RESOURCE_CLAIMS, body, namespace=room.namespace, dry_run=True))
-    except Forbidden:
-        return False
 
 
 def _quota_status(room: Room) -> objects.Object:
