@@ -401,6 +401,8 @@ def run_once(options: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> NoReturn:
     """For ever: send what changed at once, and the rest before it is overdue."""
     sent, sent_at, wait = None, 0.0, FIRST_WAIT
+    # All nodes of a cluster start at once; their reports need not.
+    time.sleep(random.uniform(0, options.poll))  # noqa: S311 - as below
     while True:
         report = collect(options)
         pause = float(options.poll)
@@ -409,7 +411,7 @@ def run(options: argparse.Namespace) -> NoReturn:
             try:
                 send(options, pack(report, time.time()))
             except NotSent as refused:
-                pause = refused.wait or wait * random.uniform(0.5, 1.5)  # noqa: S311 - spreads attempts
+                pause = refused.wait or wait * random.uniform(0.5, 1.5)  # noqa: S311 - it only spreads attempts
                 wait = min(2 * wait, LONGEST_WAIT)
                 log.error("Not sent: %s; next attempt in %.0f s", refused, pause)  # noqa: TRY400 - as above
             else:

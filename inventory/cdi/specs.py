@@ -78,7 +78,11 @@ def read_spec(text: str) -> SpecReading:
     try:
         document = documents.read(text)
     except documents.Unreadable as error:
-        return SpecReading(problems=(Problem(error.code, params=error.params),))
+        # Names and tags of the text may be among them.
+        params = {
+            name: clip(value) if isinstance(value, str) else value for name, value in error.params.items()
+        }
+        return SpecReading(problems=(Problem(error.code, params=params),))
     if not isinstance(document, dict):
         return SpecReading(problems=(Problem("not-an-object"),))
     return _Reader(document).reading()

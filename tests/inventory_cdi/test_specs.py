@@ -224,6 +224,10 @@ def test_what_databases_refuse_is_replaced() -> None:
     assert "\x00" not in reading.kind
     reading.kind.encode()
     assert clip(16**20_000) == "…"
+    twice = read_spec('{"a\\u0000\\udc00": 1, "a\\u0000\\udc00": 2}').problems[0]
+    assert "\x00" not in str(twice.params["name"])
+    str(twice.params["name"]).encode()
+    assert "\x00" not in repr(read_spec("a: !%00%00 b").problems[0].params).replace("\\x00", "\x00")
 
 
 def test_a_long_list_of_problems_is_cut() -> None:
