@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
+from unittest.mock import patch
 
 from benchmarks._bench import ROOT, desk, load, peak_mib, percentile
 from benchmarks._fleet import add_cluster, cluster, follower, listed, read_json_lines
@@ -148,7 +149,6 @@ def measure(kubeconfig: str, context: str, committed: Path) -> int:
     desk_follower = follower(bench)
     with committed.open("w", encoding="utf-8") as file:
         notes = Notes(file, desk_follower._messages)
-        following.Writer = notes.writer()
         at = [0.0, 0.0]
 
         def should_stop() -> bool:
@@ -158,7 +158,8 @@ def measure(kubeconfig: str, context: str, committed: Path) -> int:
                 print(f"in step after {time.monotonic() - began:.1f} s", flush=True)
             return stop.is_set()
 
-        desk_follower.run(should_stop=should_stop)
+        with patch.object(following, "Writer", notes.writer()):
+            desk_follower.run(should_stop=should_stop)
     wall, cpu = time.monotonic() - at[0], time.process_time() - at[1]
     print(
         f"{connection.vendor}: {notes.items / wall:.0f} changes a second stored in {notes.transactions} "
