@@ -28,6 +28,7 @@ from portal.access import may_administer, may_read_everything, person, require_a
 from portal.accounts.audit import source_ip
 
 PAGE_SIZE = 50
+FILES_SHOWN = 200
 TONES = {"bad": "bad", "warning": "wait", "info": "plain"}
 
 
@@ -121,7 +122,8 @@ def cdi_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "node": judged.node,
         "cluster": judged.cluster,
         "runtime": judged.runtime,
-        "files": [_file_row(file) for file in files],
+        "files": [_file_row(file) for file in files[:FILES_SHOWN]],
+        "more_files": max(0, len(files) - FILES_SHOWN),
         "hidden": len(judged.files) - len(files),
         "detailed": detailed,
         "refusal": words.refusal(judged.node.refusal) if judged.node.refusal else "",

@@ -69,6 +69,13 @@ def test_what_files_say_is_shown_as_text(cast: Cast, reported: CdiNode) -> None:
     assert "&lt;b&gt;bold" in html
 
 
+def test_a_page_shows_no_more_files_than_can_be_read(cast: Cast, token: CdiToken) -> None:
+    accept(token, *(spec_file(f"{number:03d}.json", spec("gpu-0")) for number in range(203)))
+    html = page(cast, "owner", NODE)
+    assert "3 more files are told over REST." in html
+    assert "/var/run/cdi/200.json</span>" not in html
+
+
 def test_a_node_without_a_report_is_unknown(cast: Cast, token: CdiToken) -> None:
     found = text(page(cast, "stranger", NODE))
     assert "Unknown: no report yet." in found
