@@ -4,6 +4,7 @@ The follower runs in a process of its own, so that its memory and its processor 
 """
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from benchmarks._bench import ROOT
 
+_WRITES = re.compile(r'(?:INSERT(?: OR IGNORE)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)')
 # A fleet of this size is listed by then, or never.
 LONGEST_SECONDS = 900
 
@@ -104,17 +106,14 @@ def follow_until_listed(
 
 @contextmanager
 def written_rows() -> Iterator[dict[str, int]]:
-    """Counts the statements that write, by table, while it is open."""
+    """Counts the statements that write (and the rows of those that are run for many), by table."""
     from django.db import connection
 
     counts: dict[str, int] = {}
 
     def note(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
-        words = sql.split(None, 3)
-        if words and words[0] in ("INSERT", "UPDATE", "DELETE"):
-            table = words[1] if words[0] == "UPDATE" else words[2]
-            rows = len(params) if many else 1
-            counts[table.strip('"')] = counts.get(table.strip('"'), 0) + rows
+        if found := _WRITES.match(sql):
+            counts[found[1]] = counts.get(found[1], 0) + (len(params) if many else 1)
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(note):
