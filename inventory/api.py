@@ -106,6 +106,10 @@ class StreamOut(serializers.Serializer[Any]):
     state = serializers.CharField()
     object_count = serializers.IntegerField()
     heard_at = serializers.DateTimeField(allow_null=True)
+    event_at = serializers.DateTimeField(allow_null=True, help_text="When an object last came.")
+    lag_us = serializers.IntegerField(
+        allow_null=True, help_text="How long it then took to its row, in microseconds."
+    )
     listed_at = serializers.DateTimeField(allow_null=True)
 
 

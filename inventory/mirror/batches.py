@@ -1,5 +1,6 @@
 """What the streams hand to the writer."""
 
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -59,6 +60,8 @@ class Batch:
     checkpoint: str = ""
     present: dict[Key, str] | None = None
     gap: Gap | None = None
+    # When it came, on a clock that only goes forward: how long it waits for its row.
+    came: float = field(default_factory=time.monotonic)
     # Take objects even if their resourceVersion is stored already: the server went back in time.
     force: bool = False
 

@@ -55,6 +55,9 @@ class PodEvents(MirroredKind[PodEvent, EventObject]):
     namespaced = True
     has_history = False
     notes_changes = True
+    # API servers keep no watch cache of Events, so quiet watches of them get no bookmarks, and are soon told
+    # that their version is gone. What was said meanwhile is in the list that follows.
+    notes_gaps = False
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[str, str], PodEvent] = OrderedDict()

@@ -58,6 +58,8 @@ class MirroredKind(Generic[Row, Obj]):
     # Whether it says itself (`turn.changed`) if a stored change matters to what is computed from the mirror;
     # else every one does.
     notes_changes: ClassVar[bool] = False
+    # Whether a time that no watch covered is worth remembering.
+    notes_gaps: ClassVar[bool] = True
 
     def rows(self, turn: Turn, keys: Collection[Key]) -> dict[Key, Row]:
         """The rows of these objects."""

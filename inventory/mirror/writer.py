@@ -6,6 +6,7 @@ more, even if it does not know yet.
 """
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -138,7 +139,7 @@ class Writer:
             kind.settle(turn)
             if batch.present is not None:
                 self._complete_list(turn, kind, batch)
-            if batch.gap is not None:
+            if batch.gap is not None and kind.notes_gaps:
                 _note_gap(turn, batch)
             self._save_checkpoint(turn, kind, batch)
         departures.settle(turn)
@@ -235,6 +236,9 @@ class Writer:
             fields |= {"resource_version": batch.checkpoint, "state": Stream.State.WATCHING, "message": ""}
         if batch.present is not None:
             fields["listed_at"] = batch.received_at
+        if batch.items:
+            lag = time.monotonic() - batch.came
+            fields |= {"event_at": batch.received_at, "lag_us": round(lag * 1_000_000)}
         if turn.changed or batch.present is not None:
             # Events are about Pods; how many there are says nothing.
             fields["object_count"] = kind.count(turn)

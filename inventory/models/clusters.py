@@ -88,6 +88,9 @@ class Stream(models.Model):
     # Any line of the watch, bookmarks included: proof that the stream was alive then.
     heard_at = models.DateTimeField(null=True, blank=True)
     object_count = models.BigIntegerField(default=0)
+    # When an object last came (listed or watched), and how long it then took from its arrival to its row.
+    event_at = models.DateTimeField(null=True, blank=True)
+    lag_us = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         constraints: ClassVar = [

@@ -29,6 +29,10 @@ RESOURCE_ORDER = (
     "resourceclaimtemplates",
     "pods",
     "nodes",
+    "devicetaintrules",
+    "namespaces",
+    "resourcequotas",
+    "jobs",
 )
 
 
