@@ -23,6 +23,7 @@ from inventory.class_counts import ClassRow, class_rows
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.filters import FACETS, DeviceFilter, clean_text
 from inventory.holders import Holder
+from inventory.mirror.taint_rules import rules_on
 from inventory.models import ClassProfile, Cluster, Device, DeviceClass, Node
 from inventory.rows import DeviceRow, NodeRow, device_rows, node_rows
 from portal.access import may_read_everything
@@ -88,12 +89,21 @@ class PoolOut(serializers.Serializer[Any]):
     problem = serializers.CharField()
 
 
+class RuleTaintOut(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="The rule.")
+    key = serializers.CharField()
+    value = serializers.CharField()
+    effect = serializers.CharField()
+    added_at = serializers.DateTimeField(allow_null=True)
+
+
 class DeviceDetailOut(DeviceOut):
     attributes = serializers.DictField(
         help_text='Fully qualified, typed as in the API: {"gpu.nvidia.com/type": {"string": "gpu"}}.'
     )
     capacity = serializers.DictField()
     taints = serializers.ListField(child=serializers.DictField())
+    rule_taints = RuleTaintOut(many=True, help_text="Put on it by DeviceTaintRules.")
     allow_multiple_allocations = serializers.BooleanField()
     pool_state = PoolOut()
     classes = serializers.ListField(child=serializers.CharField())
@@ -262,6 +272,7 @@ def _more(device: Device) -> dict[str, Any]:
         "attributes": {**device.profile.attributes, **device.identity},
         "capacity": device.profile.capacity,
         "taints": device.taints,
+        "rule_taints": rules_on(device),
         "allow_multiple_allocations": device.profile.allow_multiple_allocations,
         "pool_state": device.pool,
         "classes": sorted(set(matches.values_list("device_class__name", flat=True))),

@@ -123,6 +123,12 @@ def selected_by(rule: DeviceTaintRule) -> QuerySet[Device]:
     return devices.filter(**{column: value for column, value in wanted.items() if value})
 
 
+def rules_on(device: Device) -> list[DeviceTaintRule]:
+    """The rules that taint one device, by name; one query."""
+    pool = device.pool
+    return Rules.of(device.cluster_id).on(driver=pool.driver, pool=pool.name, device=device.name)
+
+
 class Rules:
     """The rules of one cluster, to be asked device by device."""
 

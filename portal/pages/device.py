@@ -17,6 +17,7 @@ from inventory import describe
 from inventory.browse import STATE_LABELS, UNKNOWN, product_name
 from inventory.coverage import Coverage, coverage_of
 from inventory.holders import Holder, holders_of
+from inventory.mirror.taint_rules import rules_on
 from inventory.models import ClassProfile, Device, DeviceClass, Node
 from portal import htmx
 from portal.access import may_read_everything, person
@@ -89,6 +90,7 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "state_label": STATE_LABELS[state],
         "stored_label": STATE_LABELS[device.state],
         "reason": Device.Reason(device.reason).label if device.reason else "",
+        "rules": rules_on(device),
         "holders": [holder for holder in own if not holder.admin_access],
         "requests": _requests(device, own),
         "watchers": [holder for holder in own if holder.admin_access],
