@@ -8,6 +8,8 @@ from inventory.findings.facts import Facts
 from inventory.findings.model import NOW, Found
 from inventory.models import Severity
 
+MAX_STEPS = 20
+
 
 def changed_together(facts: Facts) -> Iterable[Found]:
     """Several parts became others within one window: which of them broke something is hard to tell then."""
@@ -20,7 +22,7 @@ def changed_together(facts: Facts) -> Iterable[Found]:
             subject="platform",
             params={
                 "parts": parts,
-                "steps": [_told(c.part, c.before or [], c.after) for c in changes][-20:],
+                "steps": [[c.part, c.before or [], c.after] for c in changes][-MAX_STEPS:],
             },
             since=changes[0].seen_at,
         )
@@ -80,7 +82,3 @@ def _of_cluster(
         since=since,
         holds_for=holds_for,
     )
-
-
-def _told(part: str, before: list[str], after: list[str]) -> str:
-    return f"{part}: {', '.join(before) or '–'} → {', '.join(after)}"

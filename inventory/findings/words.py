@@ -14,13 +14,13 @@ from inventory.models import Finding
 
 PHRASES: Mapping[str, StrOrPromise] = {
     "pool-incomplete": _(
-        "The pool %(pool)s of %(driver)s is incomplete: %(found)s slices of %(expected)s are there. The "
+        "The pool %(pool)s of %(driver)s is incomplete: %(found)s of %(expected)s slices are there. The "
         "scheduler takes none of its devices."
     ),
     "pool-invalid": _("The scheduler does not use the pool %(pool)s of %(driver)s: %(why)s."),
     "pool-empty": _("The driver %(driver)s publishes the pool %(pool)s without any device."),
     "hardware-without-slice": _(
-        "%(node)s has hardware of %(vendor)s by its labels, but none of %(drivers)s publishes a slice for it."
+        "%(node)s has hardware of %(vendor)s by its labels, but no slice of %(drivers)s."
     ),
     "hardware-by-plugin": _(
         "%(node)s hands out hardware of %(vendor)s by a Device Plugin only (%(resources)s), while other "
@@ -87,12 +87,18 @@ def _told(name: str, value: Any) -> Any:
             cdi_words.finding(comparison.Finding(code, "", subject, params))
             for code, subject, params in value
         )
+    if name == "steps":
+        return "; ".join(_step(*step) for step in value)
     if name == "part":
         return contract.part_label(str(value))
     if isinstance(value, list):
         return ", ".join(map(str, value))
     # Text of others ends a sentence of ours.
     return str(value).rstrip(".") if name == "why" else value
+
+
+def _step(part: str, before: list[str], after: list[str]) -> str:
+    return f"{contract.part_label(part)}: {', '.join(before) or '–'} → {', '.join(after)}"
 
 
 class _Blank(dict[str, Any]):

@@ -76,7 +76,9 @@ class Finding(models.Model):
     @property
     def began_at(self) -> datetime:
         """The best that is known of when it began."""
-        return self.since if self.since is not None and self.since < self.first_seen_at else self.first_seen_at
+        return (
+            self.since if self.since is not None and self.since < self.first_seen_at else self.first_seen_at
+        )
 
 
 class RuleState(models.Model):

@@ -47,8 +47,10 @@ class FindingRow:
 
     @property
     def about(self) -> str:
-        """The object's name, with its namespace."""
+        """The object's name, with its namespace, or with the pool of a device."""
         finding = self.finding
+        if finding.object_kind == "device":
+            return " / ".join(finding.subject.split("/")[-2:])
         in_namespace = finding.namespace and finding.object_kind != "namespace"
         return f"{finding.namespace}/{finding.name}" if in_namespace else finding.name
 

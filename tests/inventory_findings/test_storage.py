@@ -11,6 +11,7 @@ from django.utils import timezone
 from inventory.findings import evaluation, handling
 from inventory.findings.evaluation import evaluate
 from inventory.findings.model import Rule
+from inventory.findings.registry import RULES
 from inventory.findings.thresholds import Thresholds, from_minutes
 from inventory.models import Cluster, Device, DiagnosisTask, Finding, PlatformChange, RuleState
 from inventory.tasks import evaluate_findings
@@ -97,7 +98,7 @@ def test_a_rule_that_fails_is_unknown_and_stops_no_other(
         raise KeyError("odd")
 
     broken = Rule("pool-incomplete", "x", "x", (), trip)  # type: ignore[arg-type] # it fails
-    rest = tuple(rule for rule in evaluation.RULES if rule.kind != "pool-incomplete")
+    rest = tuple(rule for rule in RULES if rule.kind != "pool-incomplete")
     monkeypatch.setattr(evaluation, "RULES", (broken, *rest))
     break_device()
     with caplog.at_level(logging.CRITICAL):
@@ -109,9 +110,7 @@ def test_a_rule_that_fails_is_unknown_and_stops_no_other(
 def test_a_rule_that_is_gone_leaves_nothing_open(healthy: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     break_device()
     look(healthy)
-    monkeypatch.setattr(
-        evaluation, "RULES", tuple(rule for rule in evaluation.RULES if rule.kind != "health-fault")
-    )
+    monkeypatch.setattr(evaluation, "RULES", tuple(rule for rule in RULES if rule.kind != "health-fault"))
     look(healthy, after=MINUTE)
     assert shown("health-fault") == []
     assert not RuleState.objects.filter(kind="health-fault").exists()
