@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from portal.demo.fleet import oddities
 from portal.kube.client import Client
 from portal.kube.config import Credentials
 from portal.kube.resources import PODS, RESOURCE_CLAIMS
 from tests.embedded import EmbeddedCluster
 
 DEADLINE = 20.0
-NEVER_FITS = "giant-pretraining"
+NEVER_RUN = {"giant-pretraining", "render-probe"}
+RANKS = ("detector-simulation-0", "detector-simulation-1")
 Object = dict[str, Any]
 
 
@@ -23,6 +25,8 @@ def contradictions(client: Client) -> list[str]:
     claims = client.list_all(RESOURCE_CLAIMS)
     found, held = [], set()
     for claim in claims:
+        if claim["metadata"]["name"] in (oddities.FORGOTTEN_CLAIM, oddities.UNDYING_CLAIM):
+            continue  # these are so from the beginning
         name, status = claim["metadata"]["name"], claim.get("status") or {}
         consumers = [entry["uid"] for entry in status.get("reservedFor", ())]
         if status.get("allocation") and not consumers:
@@ -34,6 +38,8 @@ def contradictions(client: Client) -> list[str]:
             if owner["uid"] not in pods
         ]
         for result in (status.get("allocation") or {"devices": {"results": []}})["devices"]["results"]:
+            if result.get("adminAccess"):
+                continue
             device = (result["driver"], result["pool"], result["device"], result.get("shareID"))
             if device in held:
                 found.append(f"{device} is held twice")
@@ -61,11 +67,10 @@ def _unserved(pods: dict[str, Object], claims: list[Object]) -> list[str]:
 
 
 def is_settled(client: Client) -> bool:
-    """Whether every Pod runs but the one that is too large for any machine."""
+    """Whether every Pod runs that can: one is too large, one's driver fails, one of a group has no room."""
     pods = client.list_all(PODS)
-    return len(pods) >= 12 and all(
-        pod["status"].get("phase") == "Running" or pod["metadata"]["name"] == NEVER_FITS for pod in pods
-    )
+    waiting = {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") != "Running"} - NEVER_RUN
+    return len(pods) >= 12 and (waiting == {RANKS[0]} or waiting == {RANKS[1]})
 
 
 @pytest.mark.parametrize("moments", [(0.0, 0.05), (0.1, 0.2), (0.35, 0.6)])
