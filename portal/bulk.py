@@ -9,7 +9,7 @@ kept. Everything runs in the caller's transaction and sends no signals.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from django.db import connection, models
+from django.db import connection, models, transaction
 
 Row = TypeVar("Row", bound=models.Model)
 Convert = Callable[[Any], Any]
@@ -86,7 +86,8 @@ def _execute(
         [convert(getattr(row, field.attname)) for row in rows]
         for field, convert in ((field, _convert(field)) for field in fields)
     ]
-    with connection.cursor() as cursor:
+    # All rows or none; and without a transaction around it, SQLite would commit each row by itself.
+    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
         cursor.executemany(statement, list(zip(*columns, strict=True)))
 
 

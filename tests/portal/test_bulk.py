@@ -79,3 +79,11 @@ def test_nothing_to_write_is_no_statement(django_assert_num_queries: Any) -> Non
         bulk.append([])
         bulk.create([])
         bulk.overwrite([], ["name"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_outside_a_transaction_too_either_all_rows_are_stored_or_none() -> None:
+    cluster = Cluster.objects.create(name="c1", created_at=NOW)
+    with pytest.raises(IntegrityError):
+        bulk.append([observation(cluster, "a"), observation(cluster, "b"), observation(cluster, "a")])
+    assert not Observation.objects.exists()
