@@ -87,7 +87,7 @@ def _handle(
     now: datetime,
     source_ip: str | None,
 ) -> Finding:
-    row = Finding.objects.select_for_update().select_related("cluster").get(pk=finding.pk)
+    row = Finding.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=finding.pk)
     if row.resolved_at is not None:
         raise UnableToHandle("", _("It no longer holds: there is nothing left to do about it."))
     before = {name: _plain(getattr(row, name)) for name in values}
@@ -131,7 +131,11 @@ def change_task(
         raise UnableToHandle("state", _("A task is open, in work or done."))
     if owner is not None and (not owner.is_active or not owner.is_administrator or owner.is_auditor):
         raise UnableToHandle("owner", _("Only platform administrators work on tasks."))
-    row = DiagnosisTask.objects.select_for_update().select_related("cluster", "owner").get(pk=task.pk)
+    row = (
+        DiagnosisTask.objects.select_for_update(of=("self",))
+        .select_related("cluster", "owner")
+        .get(pk=task.pk)
+    )
     if row.state == State.DONE and state != State.DONE and _has_successor(row):
         raise UnableToHandle("state", _("The fault came back, and a later task is about it."))
     if state == State.IN_WORK and owner is None:
