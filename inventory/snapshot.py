@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from inventory.mirror.writer import features_of
 from inventory.models import Claim, Cluster, DeviceClass, DeviceTaintRule, Node, ResourceSlice
 from portal.dra import model as dra
+from portal.dra.features import Features
 from portal.dra.fleet import Fleet
 
 T = TypeVar("T")
@@ -38,15 +39,19 @@ def fleet(cluster: Cluster) -> Fleet:
     fleet_version, mirror_version = Cluster.objects.values_list("fleet_version", "mirror_version").get(
         pk=cluster.pk
     )
+    features = features_of(cluster.server_version, served=cluster.served)
     with _lock:
         known = _cached.get(cluster.pk)
+        if known is not None and known.fleet.features != features:
+            # The cluster was upgraded, or serves more than before.
+            known = None
         if known is not None and known.mirror_version == mirror_version:
             _cached.move_to_end(cluster.pk)
             return known.fleet
     if known is not None and known.fleet_version == fleet_version:
         built = known.fleet.with_claims(_claims(cluster))
     else:
-        built = _build(cluster)
+        built = _build(cluster, features)
     with _lock:
         _cached[cluster.pk] = _Known(fleet_version, mirror_version, built)
         _cached.move_to_end(cluster.pk)
@@ -55,14 +60,14 @@ def fleet(cluster: Cluster) -> Fleet:
     return built
 
 
-def _build(cluster: Cluster) -> Fleet:
+def _build(cluster: Cluster, features: Features) -> Fleet:
     return Fleet.build(
         slices=_slices(cluster),
         classes=_classes(cluster),
         nodes=_nodes(cluster),
         claims=_claims(cluster),
         taint_rules=_taint_rules(cluster),
-        features=features_of(cluster.server_version, served=cluster.served),
+        features=features,
     )
 
 

@@ -147,6 +147,14 @@ def test_the_engine_is_fed_the_rules_where_the_cluster_serves_them(two_gpus: Mir
     assert taints == {"gpu-0": [], "gpu-1": ["example.com/fan"]}
 
 
+def test_rules_reach_the_engine_as_soon_as_the_cluster_serves_them(two_gpus: Mirror) -> None:
+    two_gpus.see(taint_rule("fan", device="gpu-1"))
+    before = snapshot.fleet(two_gpus.cluster)
+    assert not any(device.taints for device in before.devices())
+    two_gpus.cluster.served = {"devicetaintrules": "resource.k8s.io/v1beta2"}
+    assert any(device.taints for device in snapshot.fleet(two_gpus.cluster).devices())
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1alpha3"])
 def test_a_rule_is_read_in_every_version_that_is_served(two_gpus: Mirror, version: str) -> None:
     rule = taint_rule("fan", device="gpu-1")
