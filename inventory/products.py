@@ -6,6 +6,9 @@ from typing import Any
 
 from portal.dra.quantity import InvalidQuantity, Quantity
 
+# The kind of a device that is cut from another.
+PARTITION = "partition"
+
 # Suffix of the driver's name → vendor.
 VENDORS: Mapping[str, str] = {
     "nvidia.com": "NVIDIA",
@@ -39,8 +42,8 @@ KINDS: Mapping[str, str] = {
 KIND_OF_TYPE: Mapping[str, str] = {
     "gpu": "gpu",
     "amdgpu": "gpu",
-    "mig": "partition",
-    "amdgpu-partition": "partition",
+    "mig": PARTITION,
+    "amdgpu-partition": PARTITION,
     "vfio": "vfio",
     "channel": "channel",
     "daemon": "channel",

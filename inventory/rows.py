@@ -14,6 +14,7 @@ from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage
 from inventory.holders import Holder, holders_of
 from inventory.models import Cluster, Device, DeviceProfile, Node
+from inventory.products import PARTITION
 from portal.accounts.models import User
 
 
@@ -31,6 +32,8 @@ class DeviceRow:
     # Why it is unavailable, or, when its cluster is not in step, what it was by then.
     reason: StrOrPromise
     holders: Sequence[Holder]
+    # Name of the device that a partition is cut from, where that is published, too.
+    part_of: str
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,20 @@ class NodeRow:
     node: Node
     cluster: Cluster
     coverage: Coverage
-    # Devices by (told) state.
+    # Devices by (told) state, partitions among them.
     devices: Mapping[str, int]
+    # The same, whole devices only: partitions are alternatives to what they are cut from.
+    whole: Mapping[str, int]
     counted: Sequence[CountedResource]
 
     @property
     def total(self) -> int:
-        return sum(self.devices.values())
+        """Whole devices."""
+        return sum(self.whole.values())
+
+    @property
+    def partitions(self) -> int:
+        return sum(self.devices.values()) - self.total
 
 
 def device_rows(
@@ -60,10 +70,35 @@ def device_rows(
     }
     # A device that appeared after the facts were read waits for the next request.
     known = (d for d in devices if d.profile_id in facts.profiles and d.cluster_id in facts.coverage)
-    return [_row(device, facts, holders) for device in known]
+    parents = _parents(devices)
+    return [_row(device, facts, holders, parents) for device in known]
 
 
-def _row(device: Device, facts: FleetFacts, holders: Mapping[int, Sequence[Holder]]) -> DeviceRow:
+def _parents(devices: Sequence[Device]) -> Mapping[tuple[int, str], str]:
+    """Names of what partitions among these are cut from, by pool and hardware id."""
+    wanted = {(d.pool_id, _parent_id(d)) for d in devices if _parent_id(d)}
+    if not wanted:
+        return {}
+    found = Device.objects.filter(
+        pool__in={pool for pool, _ in wanted}, hardware_id__in={i for _, i in wanted}
+    )
+    return {
+        (pool, hardware): name for pool, hardware, name in found.values_list("pool", "hardware_id", "name")
+    }
+
+
+def _parent_id(device: Device) -> str:
+    """`inventory.identity` makes the hardware id of a partition as its parent's, "#" and its own name."""
+    parent, cut, _name = device.hardware_id.partition("#")
+    return parent if cut else ""
+
+
+def _row(
+    device: Device,
+    facts: FleetFacts,
+    holders: Mapping[int, Sequence[Holder]],
+    parents: Mapping[tuple[int, str], str],
+) -> DeviceRow:
     coverage = facts.coverage[device.cluster_id]
     profile = facts.profiles[device.profile_id]
     state = told_state(device, facts.coverage)
@@ -80,18 +115,22 @@ def _row(device: Device, facts: FleetFacts, holders: Mapping[int, Sequence[Holde
         state_label=STATE_LABELS[state],
         reason=reason,
         holders=holders.get(device.pk, ()),
+        part_of=parents.get((device.pool_id, _parent_id(device)), ""),
     )
 
 
 def node_rows(nodes: Sequence[Node], *, coverage: Mapping[int, Coverage]) -> list[NodeRow]:
     """Nodes with their device counts and counted units; a fixed number of queries."""
     counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
+    whole: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
     devices = Device.objects.filter(node_name__in=[node.name for node in nodes]).order_by()
-    for cluster, name, state, count in devices.values_list("cluster_id", "node_name", "state").annotate(
-        Count("pk")
-    ):
+    columns = ("cluster_id", "node_name", "profile__kind", "state")
+    for cluster, name, kind, state, count in devices.values_list(*columns).annotate(Count("pk")):
         if (known := coverage.get(cluster)) is not None:
-            counts[cluster, name][state if known.in_step else UNKNOWN] += count
+            told = state if known.in_step else UNKNOWN
+            counts[cluster, name][told] += count
+            if kind != PARTITION:
+                whole[cluster, name][told] += count
     counted = counted_resources(nodes)
     return [
         NodeRow(
@@ -99,6 +138,7 @@ def node_rows(nodes: Sequence[Node], *, coverage: Mapping[int, Coverage]) -> lis
             cluster=coverage[node.cluster_id].cluster,
             coverage=coverage[node.cluster_id],
             devices=counts.get((node.cluster_id, node.name), Counter()),
+            whole=whole.get((node.cluster_id, node.name), Counter()),
             counted=counted.get(node.pk, ()),
         )
         for node in nodes

@@ -1,20 +1,19 @@
 """Clusters: how far the mirror is in step with each, what went wrong, and adding or pausing one."""
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.core.paginator import Paginator
-from django.db.models import Count, F
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from inventory.browse import UNKNOWN
 from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage, coverage_of, coverage_of_all
-from inventory.models import Cluster, Device, Node, Pool, Stream, SyncProblem
+from inventory.models import Cluster, Node, Pool, Stream, SyncProblem
+from inventory.tallies import Tally, tallies
 from portal import htmx
 from portal.access import may_administer, may_read_everything, person
 
@@ -40,13 +39,9 @@ RESOURCE_ORDER = (
 class ClusterRow:
     cluster: Cluster
     coverage: Coverage
-    devices: Mapping[str, int]
+    tally: Tally
     nodes: int
     problems: int
-
-    @property
-    def total(self) -> int:
-        return sum(self.devices.values())
 
 
 @dataclass(frozen=True)
@@ -69,14 +64,14 @@ class ProblemRow:
 def cluster_list(request: HttpRequest) -> HttpResponse:
     """All clusters with their state; a fixed number of queries."""
     coverage = coverage_of_all(now=timezone.now())
-    devices = _device_counts()
+    counted = tallies(coverage)
     nodes = dict(Node.objects.order_by().values_list("cluster").annotate(Count("pk")))
     problems = dict(SyncProblem.objects.order_by().values_list("cluster").annotate(Count("pk")))
     rows = [
         ClusterRow(
             cluster=c.cluster,
             coverage=c,
-            devices=_told(devices.get(pk, Counter()), c),
+            tally=counted[pk],
             nodes=nodes.get(pk, 0),
             problems=problems.get(pk, 0),
         )
@@ -102,7 +97,7 @@ def cluster_detail(request: HttpRequest, name: str) -> HttpResponse:
         "cluster": cluster,
         "coverage": coverage,
         "streams": streams,
-        "devices": _told(_device_counts(cluster).get(cluster.pk, Counter()), coverage),
+        "tally": tallies({cluster.pk: coverage}, devices=cluster.devices.all())[cluster.pk],
         "node_count": Node.objects.filter(cluster=cluster).count(),
         "problem_count": problems.count(),
         "problems": _problems(list(problems[:PROBLEMS_SHOWN]), names=may_read_everything(viewer)),
@@ -131,17 +126,3 @@ def _problems(problems: Sequence[SyncProblem], *, names: bool) -> list[ProblemRo
 def _stream_place(stream: Stream) -> tuple[int, str]:
     known = stream.resource in RESOURCE_ORDER
     return (RESOURCE_ORDER.index(stream.resource) if known else len(RESOURCE_ORDER), stream.resource)
-
-
-def _device_counts(cluster: Cluster | None = None) -> Mapping[int, Counter[str]]:
-    """Devices by cluster and stored state."""
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    devices = Device.objects.filter(cluster=cluster) if cluster else Device.objects.all()
-    grouped = devices.order_by().values_list("cluster_id", "state").annotate(n=Count(F("pk")))
-    for pk, state, count in grouped:
-        counts[pk][state] += count
-    return counts
-
-
-def _told(counts: Counter[str], coverage: Coverage) -> Mapping[str, int]:
-    return counts if coverage.in_step else Counter({UNKNOWN: counts.total()})

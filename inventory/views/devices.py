@@ -17,6 +17,7 @@ from inventory.browse import BACKEND_LABELS, STATE_LABELS, DeviceSearch, Facet, 
 from inventory.coverage import Coverage
 from inventory.filters import DeviceFilter
 from inventory.models import CountedUnits
+from inventory.products import PARTITION
 from inventory.rows import DeviceRow, device_rows
 from portal import htmx
 from portal.access import person
@@ -25,8 +26,6 @@ from portal.accounts.models import User
 PAGE_SIZE = 50
 FACET_VALUES_SHOWN = 8
 EXPORT_CHUNK = 2_000
-# Kind of a device that is cut from another: `inventory.products`.
-PARTITION = "partition"
 _LABELS = {"state": STATE_LABELS, "backend": BACKEND_LABELS}
 # A cell that starts so would be run as a formula by a spreadsheet; drivers choose what attributes say.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -45,6 +44,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
     # Counted units follow the devices, whatever the order: they have no place among names.
     counted = search.counted.page(offset=max(start - search.total, 0), limit=PAGE_SIZE - len(devices))
     facts = search.facts
+    facets = search.facets()
     context = {
         "search": search,
         "filter": search.wanted,
@@ -52,10 +52,11 @@ def device_list(request: HttpRequest) -> HttpResponse:
         "rows": device_rows(devices, facts=facts, viewer=person(request), now=now),
         "counted_rows": [CountedRow(unit, facts.coverage[unit.cluster_id]) for unit in counted],
         "counted_total": search.counted_states.total(),
-        "facets": [_folded(facet) for facet in search.facets() if _chooses(facet)],
+        "facets": [_folded(facet) for facet in facets if _chooses(facet)],
         "chips": _chips(search.wanted),
         "states": search.states,
         "partitions": sum(cell.count for cell in search.cells if cell.profile.kind == PARTITION),
+        "whole_url": _whole_url(search.wanted, facets),
         "behind": [c for c in facts.coverage.values() if not c.in_step],
         "several_clusters": len(facts.coverage) > 1,
         "no_clusters": not facts.coverage,
@@ -111,6 +112,18 @@ def _folded(facet: Facet) -> FoldedFacet:
     chosen_late = [v for v in facet.values[FACET_VALUES_SHOWN:] if v.chosen]
     rest = [v for v in facet.values[FACET_VALUES_SHOWN:] if not v.chosen]
     return FoldedFacet(facet, [*facet.values[:FACET_VALUES_SHOWN], *chosen_late], rest)
+
+
+def _whole_url(wanted: DeviceFilter, facets: Sequence[Facet]) -> str:
+    """The same search without partitions; "" where nothing else would be left or the kind is chosen."""
+    if wanted.values("kind"):
+        return ""
+    kinds = [
+        v.value for facet in facets if facet.name == "kind" for v in facet.values if v.value != PARTITION
+    ]
+    for kind in kinds:
+        wanted = wanted.toggled("kind", kind)
+    return f"{reverse('device-list')}?{wanted.query()}" if kinds else ""
 
 
 def _chips(wanted: DeviceFilter) -> list[dict[str, Any]]:

@@ -1,13 +1,12 @@
 """The first page after signing in: what is mine, what needs me, what it costs, how the clusters are."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -15,14 +14,11 @@ from django.views.decorators.http import require_safe
 from claims.charges import charges
 from claims.models import Request
 from claims.models.requests import FINAL_STATES
-from inventory.browse import UNKNOWN
 from inventory.coverage import Coverage, coverage_of_all
-from inventory.models import Device
+from inventory.tallies import Tally, tallies
 from portal import access, htmx
 from portal.accounts.models import Project, User
 
-# `DeviceProfile.kind` of what is cut out of a device.
-PARTITION = "partition"
 REQUESTS_SHOWN = 10
 PROJECTS_SHOWN = 5
 EXPIRES_SOON = timedelta(hours=24)
@@ -35,18 +31,7 @@ class Fleet:
     """One cluster and how its devices are, as far as that may be told now."""
 
     coverage: Coverage
-    # Whole devices by state. Partitions of one piece of hardware are alternatives: they are never added up.
-    counts: Mapping[str, int]
-    partitions: int
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def held(self) -> int:
-        """Devices that somebody holds, wholly or in part."""
-        return self.counts.get(Device.State.HELD, 0) + self.counts.get(Device.State.PARTLY, 0)
+    tally: Tally
 
 
 @dataclass(frozen=True)
@@ -103,22 +88,9 @@ def _needs(user: User, *, now: datetime) -> list[Need]:
 
 def _fleets(*, now: datetime) -> list[Fleet]:
     """Every cluster; where the mirror is not in step, all its devices count as unknown."""
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    partitions: Counter[int] = Counter()
-    rows = Device.objects.values_list("cluster", "profile__kind", "state").annotate(Count("pk"))
-    for cluster, kind, state, count in rows:
-        if kind == PARTITION:
-            partitions[cluster] += count
-        else:
-            counts[cluster][state] += count
-    return [
-        Fleet(
-            coverage,
-            dict(counts[pk]) if coverage.in_step else {UNKNOWN: counts[pk].total()} if counts[pk] else {},
-            partitions[pk],
-        )
-        for pk, coverage in coverage_of_all(now=now).items()
-    ]
+    coverage = coverage_of_all(now=now)
+    counted = tallies(coverage)
+    return [Fleet(known, counted[pk]) for pk, known in coverage.items()]
 
 
 def _costs(user: User, *, now: datetime) -> list[Cost]:

@@ -95,7 +95,7 @@ def test_partitions_are_not_added_to_the_devices_that_they_are_cut_from(client: 
     shown = page(client, cast.member)
 
     assert "2 free" in shown
-    assert "and 14 partitions of them" in shown
+    assert "whole devices; 14 partitions not counted" in shown
 
 
 def test_a_cluster_out_of_step_tells_nothing_as_present_fact(client: Client, cast: Cast) -> None:

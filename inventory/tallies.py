@@ -1,0 +1,48 @@
+"""How many devices a cluster has in which state, as every page counts them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.db.models import Count, QuerySet
+
+from inventory.browse import UNKNOWN
+from inventory.coverage import Coverage
+from inventory.models import Device
+from inventory.products import PARTITION
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Devices by told state. Partitions of one piece of hardware are alternatives to it and to each other:
+    they are counted apart, never added to what is whole."""
+
+    whole: Mapping[str, int] = field(default_factory=Counter)
+    partitions: Mapping[str, int] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """Whole devices."""
+        return sum(self.whole.values())
+
+    @property
+    def partition_total(self) -> int:
+        return sum(self.partitions.values())
+
+    @property
+    def held(self) -> int:
+        """Whole devices that somebody holds, wholly or in part."""
+        return self.whole.get(Device.State.HELD, 0) + self.whole.get(Device.State.PARTLY, 0)
+
+
+def tallies(coverage: Mapping[int, Coverage], *, devices: QuerySet[Device] | None = None) -> dict[int, Tally]:
+    """By cluster; where the mirror is not in step, every state is unknown. One query."""
+    whole: dict[int, Counter[str]] = defaultdict(Counter)
+    partitions: dict[int, Counter[str]] = defaultdict(Counter)
+    rows = Device.objects.all() if devices is None else devices
+    grouped = rows.order_by().values_list("cluster", "profile__kind", "state").annotate(Count("pk"))
+    for cluster, kind, state, count in grouped:
+        if (known := coverage.get(cluster)) is not None:
+            counts = partitions if kind == PARTITION else whole
+            counts[cluster][state if known.in_step else UNKNOWN] += count
+    return {pk: Tally(whole[pk], partitions[pk]) for pk in coverage}
