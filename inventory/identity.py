@@ -64,6 +64,15 @@ def hardware_id(identity: TypedValues, *, driver: str, device: str, place: str) 
     return _first(values, _SERIAL)[:128]
 
 
+def physical_names(identity: TypedValues, *, driver: str) -> frozenset[str]:
+    """All that names a piece on its node, whoever publishes it: its uuid and its PCI address. A partition has
+    names of its own only."""
+    values = _bare_values(identity)
+    uuid = "" if driver in SHARED_UUID_DRIVERS else _first(values, _UUID)
+    address = "" if _first(values, _PARENT) else _first(values, _PCI).lower()
+    return frozenset(name for name in (uuid, address) if name)
+
+
 def _bare_values(identity: TypedValues) -> dict[str, str]:
     """Bare lower-case name → value; where two domains use one name, the driver-independent domain wins."""
     values: dict[str, str] = {}
