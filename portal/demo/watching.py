@@ -44,6 +44,8 @@ class Watch:
         self._selector = selector
         self._table = store.tables[resource.key]
         self._bookmarks = query.flag("allowWatchBookmarks")
+        # Bookmarks come from the watch cache, and API servers have none of Events.
+        self._regular_bookmarks = self._bookmarks and resource.plural != "events"
         self._bookmark_seconds = bookmark_seconds
         self._initial = query.flag("sendInitialEvents")
         self._since = query.revision() or 0
@@ -73,7 +75,7 @@ class Watch:
         with self._table.history.waker() as woken:
             try:
                 position = await self._begin(response)
-                next_bookmark = loop.time() + self._bookmark_seconds
+                next_bookmark = self._next_bookmark(loop.time())
                 while loop.time() < ends_at:
                     woken.clear()
                     changes = self._table.history.read(position, _BATCH)
@@ -83,16 +85,19 @@ class Watch:
                         await faults.write(response, lines)
                     if position < self._table.history.end:
                         continue
-                    if self._bookmarks and loop.time() >= next_bookmark:
+                    if loop.time() >= next_bookmark:
                         await response.write(_bookmark(self._resource, self._store.revision))
-                        next_bookmark = loop.time() + self._bookmark_seconds
+                        next_bookmark = self._next_bookmark(loop.time())
                     await _wait(woken, min(ends_at, next_bookmark) - loop.time())
-                if self._bookmarks:
+                if self._regular_bookmarks:
                     # A client that comes back later need not start from its last change.
                     position = await self._catch_up(response, position)
                     await response.write(_bookmark(self._resource, self._store.revision))
             except errors.ApiError as error:
                 await response.write(line("ERROR", json.dumps(error.as_status()).encode()))
+
+    def _next_bookmark(self, now: float) -> float:
+        return now + self._bookmark_seconds if self._regular_bookmarks else float("inf")
 
     async def _catch_up(self, response: web.StreamResponse, position: int) -> int:
         """Send what came in last, so that the closing bookmark promises nothing that was not sent."""

@@ -103,6 +103,13 @@ def test_no_bookmarks_unless_asked() -> None:
             assert list(events) == []
 
 
+def test_events_have_no_bookmarks() -> None:
+    with serving(bookmark_seconds=0.01) as api:
+        path = f"/api/v1/events?watch=1&resourceVersion={version(api)}&timeoutSeconds=1&allowWatchBookmarks=1"
+        with api.watch(path) as events:
+            assert list(events) == []
+
+
 def test_a_watch_ends_after_its_time_with_a_bookmark(api: Api) -> None:
     path = f"{CLAIMS}?watch=1&resourceVersion={version(api)}&timeoutSeconds=1&allowWatchBookmarks=1"
     with api.watch(path) as events:

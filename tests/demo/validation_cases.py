@@ -210,7 +210,7 @@ CLAIMS = (
     Case("another kind", "resourceclaims", {**_claim(), "kind": "DeviceClass"}, 400),
     Case("another version", "resourceclaims", {**_claim(), "apiVersion": "v1"}, 400),
     Case("an amount in words", "resourceclaims",
-         _claim(_request(capacity={"requests": {"memory": "eighty"}})), 400),
+         _claim(_request(capacity={"requests": {"memory": "eighty"}})), 400, gate="DRAConsumableCapacity"),
 )  # fmt: skip
 
 CLAIM_CHANGES = (

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from inventory.mirror.batches import Gap
 from inventory.mirror.nodes import is_extended_resource
 from inventory.mirror.pods import uses_devices
 from inventory.models import ClaimTemplate, ClassProfile, DeviceClass, Node, Pod, PodEvent, Stream
@@ -174,6 +175,14 @@ def test_an_event_may_come_before_its_pod(mirror: Mirror) -> None:
     assert PodEvent.objects.count() == 0
     mirror.see(made)
     assert PodEvent.objects.count() == 1
+
+
+def test_a_version_of_events_that_is_gone_is_no_gap_in_history(mirror: Mirror) -> None:
+    made = pod(claims={"gpu": "train"})
+    mirror.see(made)
+    mirror.lists(event(made), kind="Event", gap=Gap(since=NINE, lost=True))
+    assert PodEvent.objects.count() == 1
+    assert mirror.observed("gap") == []
 
 
 def test_events_of_other_pods_are_not_kept_and_go_with_their_pod(mirror: Mirror) -> None:
