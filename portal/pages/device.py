@@ -19,6 +19,7 @@ from inventory.coverage import Coverage, coverage_of
 from inventory.holders import Holder, holders_of
 from inventory.mirror.taint_rules import rules_on
 from inventory.models import ClassProfile, Device, DeviceClass, Node
+from inventory.physical import twins_of
 from portal import htmx
 from portal.access import may_read_everything, person
 from portal.accounts.models import Project, User
@@ -91,6 +92,7 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "stored_label": STATE_LABELS[device.state],
         "reason": Device.Reason(device.reason).label if device.reason else "",
         "rules": rules_on(device),
+        "twins": twins_of(device),
         "holders": [holder for holder in own if not holder.admin_access],
         "requests": _requests(device, own),
         "watchers": [holder for holder in own if holder.admin_access],

@@ -1,11 +1,12 @@
-"""Rules that taint a device, on its page and over REST."""
+"""What stands against a device, on its page and over REST: rules that taint it, and drivers that share it."""
 
 from datetime import timedelta
 
 from django.utils import timezone
 
-from inventory.models import DeviceTaintRule
+from inventory.models import Device, DeviceTaintRule
 from tests.inventory_pages.conftest import Cast, Fleet
+from tests.inventory_pages.factories import make_device, make_profile
 
 
 def test_a_device_shows_the_rules_that_taint_it_and_since_when(cast: Cast, fleet: Fleet) -> None:
@@ -23,3 +24,20 @@ def test_a_device_shows_the_rules_that_taint_it_and_since_when(cast: Cast, fleet
     assert "example.com/other" not in html
     (told,) = client.get(f"/api/v1/devices/{fleet.free.pk}/").json()["rule_taints"]
     assert (told["name"], told["key"], told["effect"]) == ("fan", "example.com/fan", "NoSchedule")
+
+
+def test_a_device_says_who_else_publishes_its_hardware(cast: Cast, fleet: Fleet) -> None:
+    address = {"resource.kubernetes.io/pciBusID": {"string": "0000:3b:00.0"}}
+    other = make_device(
+        fleet.cluster,
+        "gpu-vfio-0",
+        node=fleet.free.node_name,
+        profile=make_profile(driver="vfio.example.com"),
+        identity=address,
+    )
+    client = cast.client("stranger")
+    assert "may be handed out twice" not in client.get(f"/devices/{fleet.free.pk}/").content.decode()
+    Device.objects.filter(pk=fleet.free.pk).update(identity=fleet.free.identity | address)
+    html = client.get(f"/devices/{fleet.free.pk}/").content.decode()
+    assert "may be handed out twice" in html
+    assert f'href="/devices/{other.pk}/"' in html
