@@ -2,12 +2,24 @@
 
 from typing import Any, ClassVar, NoReturn
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, UserManager
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 from knox.models import AbstractAuthToken
+
+
+class PeopleManager(UserManager["User"]):
+    """Makes accounts; ``manage.py createsuperuser`` makes the first administrator of an installation."""
+
+    use_in_migrations = False
+
+    def create_superuser(
+        self, username: str, email: str | None = None, password: str | None = None, **extra_fields: Any
+    ) -> "User":
+        extra_fields.setdefault("is_administrator", True)
+        return super().create_superuser(username, email, password, **extra_fields)
 
 
 class User(AbstractUser):  # type: ignore[django-manager-missing] # knox's manager has no types
@@ -21,6 +33,8 @@ class User(AbstractUser):  # type: ignore[django-manager-missing] # knox's manag
     # "" = as the browser says, and UTC.
     language = models.CharField(_("language"), max_length=10, blank=True)
     time_zone = models.CharField(_("time zone"), max_length=64, blank=True)
+
+    objects: ClassVar[PeopleManager] = PeopleManager()
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
