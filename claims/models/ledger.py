@@ -78,6 +78,8 @@ class Allocation(models.Model):
             models.Index(fields=["project", "started_at"]),
             models.Index(fields=["cluster", "driver", "pool_name", "device_name", "started_at"]),
             models.Index(fields=["hardware_id", "started_at"]),
+            models.Index(fields=["node_name", "started_at"], name="allocation_by_node"),
+            models.Index(fields=["device_name", "started_at"], name="allocation_by_device"),
             models.Index(fields=["started_at"]),
             models.Index(fields=["ended_at"]),
             # Everything that a month's sums need, in the order in which they are grouped.
