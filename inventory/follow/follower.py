@@ -20,7 +20,7 @@ from inventory.follow.backoff import Backoff
 from inventory.follow.discovery import Discovery
 from inventory.follow.health import PLAIN, ClusterHealth
 from inventory.follow.streams import Plan, Report, Start, StreamThread
-from inventory.mirror.batches import Batch
+from inventory.mirror.batches import Batch, merged
 from inventory.mirror.events import FIELD_SELECTOR
 from inventory.mirror.jobs import pods_use_devices
 from inventory.mirror.pods import uses_devices
@@ -237,7 +237,7 @@ class Follower:
                     self._checkpoints.pop(message.resource.stream, None)
                 batches.append(message)
                 size += len(message.items) + 1
-        return batches
+        return merged(batches)
 
     def _look_after(self, writer: Writer) -> None:
         """Renew the lease, save how far the streams have come, and look for what people asked for."""

@@ -1,13 +1,17 @@
 """What the streams hand to the writer."""
 
 import time
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from portal.kube.resources import Resource
 
 # (namespace, name)
 Key = tuple[str, str]
+
+# Far less than the whole seconds in which a cluster tells its times.
+TOGETHER = timedelta(milliseconds=100)
 
 
 @dataclass(frozen=True)
@@ -69,3 +73,36 @@ class Batch:
     def only_checkpoint(self) -> bool:
         """Whether it says nothing but how far the stream has come."""
         return not (self.items or self.unreadable or self.gap) and self.present is None
+
+
+def merged(batches: Iterable[Batch]) -> list[Batch]:
+    """The same changes in fewer batches: every batch costs the writer a round of queries, and a busy watch
+    delivers its events a few at a time.
+
+    Batches of one live watch that came within TOGETHER become one, as of its last. The order of changes
+    within a resource is kept; between resources there is none.
+    """
+    found: list[Batch] = []
+    open_at: dict[Resource, int] = {}
+    first: dict[Resource, datetime] = {}
+    for batch in batches:
+        at = open_at.get(batch.resource)
+        if at is None or not _is_live(batch) or batch.received_at - first[batch.resource] > TOGETHER:
+            open_at.pop(batch.resource, None)
+            if _is_live(batch):
+                open_at[batch.resource], first[batch.resource] = len(found), batch.received_at
+            found.append(batch)
+            continue
+        found[at] = replace(
+            found[at],
+            received_at=batch.received_at,
+            items=[*found[at].items, *batch.items],
+            unreadable=[*found[at].unreadable, *batch.unreadable],
+            checkpoint=batch.checkpoint or found[at].checkpoint,
+        )
+    return found
+
+
+def _is_live(batch: Batch) -> bool:
+    """Whether it is changes of a live watch and nothing else."""
+    return batch.present is None and batch.gap is None and batch.since is None and not batch.force
