@@ -40,12 +40,13 @@ def test_no_change_is_dated_much_later_than_it_came() -> None:
 
 
 def test_lists_gaps_and_what_was_missed_stay_by_themselves_and_in_their_place() -> None:
-    for special in (
+    specials: list[dict[str, Any]] = [
         {"present": {}},
         {"gap": Gap(since=NOW, lost=True)},
         {"since": NOW},
         {"force": True},
-    ):
+    ]
+    for special in specials:
         told = merged([batch("a"), batch("b", **special), batch("c"), batch("d")])
         assert names(told) == [["a"], ["b"], ["c", "d"]]
 
