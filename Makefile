@@ -32,8 +32,9 @@ test-long: $(VENV)/.dev $(VENV)/.frontend ## run the exhaustive variants too
 	$(PYTEST)
 	$(BIN)/python -m tests.postgres $(PYTEST) -m "not nodatabase"
 
+# Only when asked for in this command: a KUBECONFIG of the shell may be of any cluster.
 smoke: $(VENV)/.dev $(VENV)/.frontend ## walk the main job over HTTP (KUBECONFIG=PATH: on a real cluster)
-	@$(BIN)/python -m tests.smoke $(if $(KUBECONFIG),--kubeconfig "$(KUBECONFIG)")
+	@$(BIN)/python -m tests.smoke $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig "$(KUBECONFIG)")
 
 lint: $(VENV)/.dev $(VENV)/.frontend ## check style, types, layers and translations
 	$(BIN)/ruff format --check .
