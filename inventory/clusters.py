@@ -208,6 +208,11 @@ def add(
         raise UnableToAddCluster("context" if about_context else field, error.message) from error
     except errors.ClusterError as error:
         raise UnableToAddCluster(field, error.message) from error
+    # Twice followed, its devices would be counted, held and charged twice.
+    twin = Cluster.objects.filter(uid=introduction.uid).first() if introduction.uid else None
+    if twin is not None:
+        said = _("This cluster is followed already, as “%(name)s”.") % {"name": twin.name}
+        raise UnableToAddCluster(field, said)
     _remember(cluster, introduction, now=now)
     cluster.state = Cluster.State.SYNCING
     try:

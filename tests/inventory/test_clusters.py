@@ -50,6 +50,17 @@ def test_a_cluster_tells_what_it_is_when_it_is_added(
     assert cluster.missing_permissions == []
 
 
+def test_a_cluster_is_not_followed_twice(
+    there: tuple[Mini, ScriptedServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = kubeconfig(there[1], tmp_path)
+    monkeypatch.setattr(clusters, "_uid", lambda _client: "one-and-the-same")
+    clusters.add(name="alpha", kubeconfig_path=path, now=NOW)
+    with pytest.raises(clusters.UnableToAddCluster, match="followed already, as “alpha”"):
+        clusters.add(name="beta", kubeconfig_path=path, now=NOW)
+    assert [cluster.name for cluster in Cluster.objects.all()] == ["alpha"]
+
+
 def test_a_stored_kubeconfig_is_encrypted_and_works(there: tuple[Mini, ScriptedServer]) -> None:
     _, server = there
     text = server.kubeconfig(token="very-secret")
