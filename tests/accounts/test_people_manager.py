@@ -20,4 +20,4 @@ def test_createsuperuser_makes_an_administrator(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.django_db
 def test_other_accounts_have_no_role() -> None:
     other = User.objects.create_user("other")
-    assert not (other.is_administrator or other.is_finance or other.is_auditor)
+    assert (other.is_administrator, other.is_finance, other.is_auditor) == (False, False, False)
