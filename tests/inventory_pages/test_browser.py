@@ -69,7 +69,7 @@ def test_typing_searches_and_going_back_returns(page: Page, fleet: Fleet) -> Non
     expect(page.locator(".inv-count")).to_have_text("2 devices")
     expect(page).to_have_url("/devices/?q=gpu-02")
     page.get_by_role("link", name="gpu-0", exact=True).first.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("AMD Instinct MI300X OAM")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("AMD Instinct MI300X OAM")
     page.go_back()
     expect(page.locator(".inv-count")).to_have_text("2 devices")
     expect(page.locator("#device-q")).to_have_value("gpu-02")
