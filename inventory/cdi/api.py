@@ -116,7 +116,7 @@ class ReportView(APIView):
 # --- reading ---------------------------------------------------------------------------------------
 
 
-class FindingOut(serializers.Serializer[Any]):
+class CdiFindingOut(serializers.Serializer[Any]):
     code = serializers.CharField()
     severity = serializers.ChoiceField(choices=list(words.SEVERITIES))
     subject = serializers.CharField(help_text="The file, directory, driver or device that it is about.")
@@ -131,7 +131,7 @@ class CdiDeviceOut(serializers.Serializer[Any]):
     )
 
 
-class ProblemOut(serializers.Serializer[Any]):
+class CdiProblemOut(serializers.Serializer[Any]):
     path = serializers.CharField()
     level = serializers.CharField()
     code = serializers.CharField()
@@ -151,7 +151,7 @@ class CdiFileOut(serializers.Serializer[Any]):
     modified_at = serializers.DateTimeField()
     sha256 = serializers.CharField()
     devices = CdiDeviceOut(many=True)
-    problems = ProblemOut(many=True)
+    problems = CdiProblemOut(many=True)
 
 
 class CdiNodeOut(serializers.Serializer[Any]):
@@ -165,7 +165,7 @@ class CdiNodeOut(serializers.Serializer[Any]):
     clock_skew_ms = serializers.IntegerField(allow_null=True)
     runtime = serializers.DictField()
     directories = serializers.ListField(child=serializers.DictField())
-    findings = FindingOut(many=True)
+    findings = CdiFindingOut(many=True)
 
 
 class CdiNodeDetailOut(CdiNodeOut):

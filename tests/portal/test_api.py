@@ -321,7 +321,8 @@ def test_the_schema_is_openapi_31_and_names_scopes(client: Client, cast: Cast) -
     assert all(
         operation.get("x-scope") in ApiToken.Scope.values
         for name, item in schema["paths"].items()
-        if name.startswith("/api/v1/")
+        # What nodes report is no person's call: it takes the node's own token.
+        if name.startswith("/api/v1/") and name != "/api/v1/cdi/reports/"
         for operation in item.values()
         if isinstance(operation, dict)
     )
