@@ -214,6 +214,9 @@ SPECTACULAR_SETTINGS = {
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",
         "ToldDeviceState": "inventory.browse.STATE_ORDER",
+        "DiagnosisState": "inventory.models.DiagnosisTask.State",
+        "QueuedWorkloadState": "inventory.models.QueuedWorkload.State",
+        "CdiState": "inventory.cdi.words.STATES",
     },
 }
 
