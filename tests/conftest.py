@@ -77,6 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") is None and not names & DATABASE_FIXTURES:
             item.add_marker(pytest.mark.nodatabase)
+    # The longest go first, so that no process is left alone with them at the end.
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
