@@ -100,6 +100,11 @@ class Stream(models.Model):
     def __str__(self) -> str:
         return f"{self.cluster}/{self.resource}"
 
+    @property
+    def lag_seconds(self) -> float | None:
+        """The lag for people; None where none was measured."""
+        return None if self.lag_us is None else self.lag_us / 1_000_000
+
 
 class SyncProblem(models.Model):
     """One object that could not be mirrored, with the path and the reason; gone once it can be."""
