@@ -10,8 +10,6 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
 
 from inventory.api import DEVICE_PARAMETERS, InventoryListView
 from inventory.browse import DeviceSearch, FleetFacts
@@ -30,7 +28,6 @@ from inventory.models import (
     RuntimeClass,
 )
 from inventory.queues import in_sight_of, shares, workload_rows
-from portal.api import ApiListView
 
 MIRRORED = ("cluster", "name", "uid")
 OWNER = ("owner_kind", "owner_name", "owner_uid")
@@ -128,11 +125,9 @@ PARAMETERS = [
 NAMESPACED_PARAMETERS = [*PARAMETERS, OpenApiParameter("namespace", str, description="The namespace.")]
 
 
-class _Listed(ApiListView):
+class _Listed(InventoryListView):
     """Rows of one mirrored kind, narrowed by name, cluster and namespace."""
 
-    required_scope = InventoryListView.required_scope
-    ordering = "id"
     model: type[Any]
     namespaced = False
 
@@ -154,10 +149,6 @@ class _Listed(ApiListView):
 
     def tell(self, page: Sequence[Any]) -> Sequence[Any]:
         return page
-
-    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG002 - DRF's own
-        page = self.paginate_queryset(self.get_queryset()) or []
-        return self.get_paginated_response(self.get_serializer(self.tell(list(page)), many=True).data)
 
 
 @extend_schema_view(get=extend_schema(parameters=DEVICE_PARAMETERS, tags=["inventory"]))

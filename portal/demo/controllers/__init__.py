@@ -11,7 +11,7 @@ from portal.dra.features import DEVICE_TAINT_RULES, Features
 from .claims import ClaimsOfPods, Reservations
 from .drivers import DeviceReports
 from .eviction import DeviceTaintEviction
-from .garbage import GarbageCollector, expire_events
+from .garbage import GarbageCollector
 from .jobs import Jobs
 from .kubelet import NodeHeart, PodRunner
 from .loop import Controller
@@ -58,4 +58,3 @@ async def run(
             tasks.create_task(view.follow(), name=f"view of {view.plural}")
         for controller in controllers:
             tasks.create_task(controller.run(), name=controller.name)
-        tasks.create_task(expire_events(store), name="expire events")

@@ -1,15 +1,11 @@
-"""The garbage collector: what belongs to an owner that is gone goes too; old Events fade away."""
-
-import asyncio
-from datetime import datetime
+"""The garbage collector: what belongs to an owner that is gone goes too."""
 
 from portal.demo.records import Key
-from portal.demo.store import Store
 from portal.dra.model import ObjectMeta, OwnerReference
 
 from .loop import Controller
 from .view import Delta, Index, View
-from .world import EVENT_LIFETIME_SECONDS, World, plural_of
+from .world import World, plural_of
 
 MANAGER = "kube-controller-manager"
 FOREGROUND = "foregroundDeletion"
@@ -102,15 +98,3 @@ class GarbageCollector(Controller[Item]):
                         self.queue.add((other, key))
 
         view.subscribe(changed)
-
-
-async def expire_events(store: Store, *, every_seconds: float = 60.0) -> None:
-    """Delete Events that nothing was added to for an hour, as API servers do."""
-    while True:
-        await asyncio.sleep(every_seconds)
-        for event in store.list("events"):
-            seen = event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]
-            age = (store.now() - datetime.fromisoformat(seen)).total_seconds()
-            if age > EVENT_LIFETIME_SECONDS:
-                store.delete("events", event["metadata"]["name"], namespace=event["metadata"]["namespace"])
-                await asyncio.sleep(0)

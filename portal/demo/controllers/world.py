@@ -24,7 +24,6 @@ from portal.dra.model import (
 from .view import Described, Index, View, decoder
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-EVENT_LIFETIME_SECONDS = 3600.0
 REPEAT_EVENT_SECONDS = 30.0
 
 
@@ -180,7 +179,6 @@ def plural_of(reference: OwnerReference) -> str | None:
 
 
 __all__ = [
-    "EVENT_LIFETIME_SECONDS",
     "STORED",
     "World",
     "controller_of",
