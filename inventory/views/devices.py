@@ -1,6 +1,5 @@
 """The device list: search, facets, table, CSV."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -19,7 +18,7 @@ from inventory.filters import DeviceFilter
 from inventory.models import CountedUnits
 from inventory.products import PARTITION
 from inventory.rows import DeviceRow, device_rows
-from portal import htmx
+from portal import csvs, htmx
 from portal.access import person
 from portal.accounts.models import User
 
@@ -27,8 +26,10 @@ PAGE_SIZE = 50
 FACET_VALUES_SHOWN = 8
 EXPORT_CHUNK = 2_000
 _LABELS = {"state": STATE_LABELS, "backend": BACKEND_LABELS}
-# A cell that starts so would be run as a formula by a spreadsheet; drivers choose what attributes say.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+EXPORT_HEADER = (
+    "cluster", "node", "driver", "pool", "device", "vendor", "product", "type", "memory_bytes",
+    "hardware_id", "state", "reason", "as_of", "project", "held_since", "namespace", "claim",
+)  # fmt: skip
 
 
 @require_safe
@@ -76,11 +77,9 @@ def device_export(request: HttpRequest) -> HttpResponseBase:
     now = timezone.now()
     viewer = person(request)
     search = DeviceSearch(DeviceFilter.parse(request.GET), facts=FleetFacts.load(now=now))
-    writer = csv.writer(_Echo())
-    lines = (writer.writerow(line) for line in _export(search, viewer=viewer, now=now))
-    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="devices-{now:%Y%m%dT%H%MZ}.csv"'
-    return response
+    return csvs.download(
+        f"devices-{now:%Y%m%dT%H%MZ}.csv", EXPORT_HEADER, _export(search, viewer=viewer, now=now)
+    )
 
 
 @dataclass(frozen=True)
@@ -142,23 +141,12 @@ def _chips(wanted: DeviceFilter) -> list[dict[str, Any]]:
 # --- CSV ------------------------------------------------------------------------------------------
 
 
-class _Echo:
-    """Hands back what a csv.writer writes."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
 def _export(search: DeviceSearch, *, viewer: User, now: datetime) -> Iterator[list[str]]:
-    yield [
-        "cluster", "node", "driver", "pool", "device", "vendor", "product", "type", "memory_bytes",
-        "hardware_id", "state", "reason", "as_of", "project", "held_since", "namespace", "claim",
-    ]  # fmt: skip
     rows = search.rows().order_by("pk").select_related("pool").defer("identity", "taints")
     devices = rows.iterator(chunk_size=EXPORT_CHUNK)
     while chunk := list(islice(devices, EXPORT_CHUNK)):
         for row in device_rows(chunk, facts=search.facts, viewer=viewer, now=now):
-            yield [_harmless(cell) for cell in _line(row)]
+            yield _line(row)
 
 
 def _line(row: DeviceRow) -> list[str]:
@@ -183,7 +171,3 @@ def _line(row: DeviceRow) -> list[str]:
         "; ".join(holder.claim.namespace for holder in holders if holder.claim),
         "; ".join(holder.claim.name for holder in holders if holder.claim),
     ]
-
-
-def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell

@@ -153,7 +153,7 @@ def rows(client: Client, query: str = "") -> list[dict[str, str]]:
     response = client.get(f"/devices/export.csv?{query}")
     assert response["Content-Type"] == "text/csv; charset=utf-8"
     assert "attachment" in response["Content-Disposition"]
-    text = b"".join(response.streaming_content).decode()  # type: ignore[attr-defined] # it streams
+    text = b"".join(response.streaming_content).decode("utf-8-sig")  # type: ignore[attr-defined] # it streams
     return list(csv.DictReader(io.StringIO(text)))
 
 
