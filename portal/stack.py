@@ -8,15 +8,17 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import random
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -29,6 +31,8 @@ from portal.env import BASE_DIR
 START_DEADLINE = 60.0
 STOP_DEADLINE = 10.0
 PR_SET_PDEATHSIG = 1
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+UNASSIGNED_PORTS = range(20_000, 32_000)
 
 
 class UnableToStart(Exception):
@@ -47,24 +51,57 @@ def port_is_free(port: int) -> bool:
         return True
 
 
-def free_port(start: int = 0) -> int:
-    """`start` or the next port that is free; with 0, any free one."""
-    if start == 0:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            return port
-    for port in range(start, min(start + 200, 65536)):
+def free_port() -> int:
+    """A port that is free now, out of those that the system gives to nobody by itself.
+
+    One above them could be taken by any outgoing connection before a server listens on it.
+    """
+    for port in random.sample(UNASSIGNED_PORTS, 200):
         if port_is_free(port):
             return port
-    raise UnableToStart(f"No port is free between {start} and {start + 199}.")
+    raise UnableToStart(f"No port is free between {UNASSIGNED_PORTS.start} and {UNASSIGNED_PORTS.stop - 1}.")
 
 
-def _die_with_parent() -> None:
+def _lock_of_port(port: int) -> "IO[str] | None":
+    """The mark on this machine that a desk takes the port; None when another desk has it.
+
+    Between a look at a port and the server that listens on it lie seconds, and two desks that start
+    together would both find it free.
+    """
+    path = Path(tempfile.gettempdir()) / f"claimdesk-port-{port}.lock"
+    # Somebody else's file can be opened for reading, and that is enough to lock it.
+    for flags in (os.O_RDONLY, os.O_RDONLY | os.O_CREAT):
+        try:
+            lock = os.fdopen(os.open(path, flags, 0o644))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            return None
+        return lock
+    return None
+
+
+def _begin_child() -> None:
     """In the child: leave Ctrl-C to the parent, and end when the parent is killed (Linux)."""
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+
+
+@contextlib.contextmanager
+def _ending_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait: raised inside of a fork, it is lost or leaves a process that nobody knows."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass
@@ -77,7 +114,7 @@ class Part:
     process: "subprocess.Popen[bytes] | None" = None
 
     def start(self, environment: dict[str, str]) -> None:
-        with self.log_path.open("ab") as log:
+        with self.log_path.open("ab") as log, _ending_held_back():
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -85,7 +122,7 @@ class Part:
                 stderr=log,
                 env=environment,
                 cwd=BASE_DIR,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - nothing else runs threads yet
+                preexec_fn=_begin_child,  # noqa: PLW1509 - nothing else runs threads yet
             )
 
     @property
@@ -115,7 +152,9 @@ class Stack:
     fleet: str = "sample"
     parts: list[Part] = field(default_factory=list)
     valkey_port: int = 0
+    is_ending: bool = False
     _lock: "IO[str] | None" = None
+    _port_locks: "list[IO[str]]" = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -156,6 +195,21 @@ class Stack:
                 f"Another Claimdesk already runs over {self.data_dir}. End it first (Ctrl-C in its terminal),"
                 " or choose another directory with CLAIMDESK_DATA_DIR."
             ) from None
+
+    def claim_port(self, start: int) -> int:
+        """`start` or the next port that neither a program nor another desk has; this one's until it stops.
+
+        Raises:
+            UnableToStart: 200 ports in a row are taken.
+        """
+        for port in range(start, min(start + 200, 65536)):
+            if not port_is_free(port):
+                continue
+            lock = _lock_of_port(port)
+            if lock is not None:
+                self._port_locks.append(lock)
+                return port
+        raise UnableToStart(f"No port is free between {start} and {start + 199}.")
 
     def start_valkey(self) -> None:
         """Start the broker and leave its address for commands that are run by hand."""
@@ -252,7 +306,9 @@ class Stack:
         raise UnableToStart(f"The part '{name}' did not answer within {START_DEADLINE:.0f} s at {url}.")
 
     def check(self) -> None:
-        """Raise `UnableToStart` when a part has ended by itself."""
+        """Raise `UnableToStart` when a part has ended by itself, `KeyboardInterrupt` when all are to end."""
+        if self.is_ending:
+            raise KeyboardInterrupt
         for part in self.parts:
             if part.exit_code is not None:
                 raise UnableToStart(
@@ -280,6 +336,9 @@ class Stack:
                 if part.process is not None:
                     part.process.wait()
         self.parts = []
+        for lock in self._port_locks:
+            lock.close()
+        self._port_locks = []
         if self._lock is not None:
             self._lock.close()
             self._lock = None

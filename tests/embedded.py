@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.environment import free_port
+from portal.stack import free_port
 
 START_DEADLINE = 30.0
 

@@ -4,19 +4,11 @@ Every process of a run (pytest-xdist starts several) has a data directory and a 
 """
 
 import os
-import socket
 import tempfile
 
 from cryptography.fernet import Fernet
 
-
-def free_port() -> int:
-    """A TCP port on loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
+from portal.stack import free_port
 
 DATA_DIR = tempfile.mkdtemp(prefix="claimdesk-test-")
 VALKEY_PORT = free_port()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import urllib3
 
+from portal.stack import free_port
 from tests.embedded import EmbeddedCluster
-from tests.environment import free_port
 
 BARE = ("--no-controllers",)
 

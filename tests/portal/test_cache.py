@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.cache import cache
 from django.test import Client, override_settings
 
+from portal.stack import free_port
 from tests.cast import Cast
-from tests.environment import free_port
 
 AWAY: dict[str, Any] = {
     "default": {**settings.CACHES["default"], "LOCATION": f"redis://127.0.0.1:{free_port()}/0"}

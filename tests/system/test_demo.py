@@ -19,8 +19,7 @@ from portal.kube.client import Client
 from portal.kube.config import Credentials
 from portal.kube.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from portal.management.people import PASSWORD
-from portal.stack import port_is_free
-from tests.environment import free_port
+from portal.stack import free_port, port_is_free
 from tests.system.desk import processes_of, until
 from tests.visitor import Visitor
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from portal.management.people import PASSWORD, PEOPLE
 from portal.management.sample import CLUSTER, add_sample_cluster, make_sample_organisation
-from portal.stack import Stack, UnableToStart, free_port
+from portal.stack import Stack, UnableToStart
 
 WEB_PORT = 8000
 
@@ -32,13 +32,19 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         started = time.monotonic()
+        stack = Stack(settings.DATA_DIR, web_port=0, cluster_port=0, fleet=options["fleet"])
+
+        def interrupt(*_: object) -> NoReturn:
+            # Python drops what is raised inside of a destructor: the stack remembers.
+            stack.is_ending = True
+            raise KeyboardInterrupt
+
         # SIGINT too: what a script starts in the background has inherited that it is ignored.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _interrupt)
-        port = free_port(options["port"])
-        stack = Stack(settings.DATA_DIR, port, cluster_port=0, fleet=options["fleet"])
+            signal.signal(number, interrupt)
         try:
             stack.claim_directory()
+            stack.web_port = port = stack.claim_port(options["port"])
             if port != options["port"]:
                 self.stdout.write(
                     f"Port {options['port']} is taken by another program; using {port} instead."
@@ -99,10 +105,6 @@ class Command(BaseCommand):
 def _kept_port(stack: Stack) -> int:
     """The port that the embedded cluster had last time, if it is still free."""
     kept = stack.data_dir / "cluster-port"
-    port = free_port(int(kept.read_text()) if kept.exists() else 6440)
+    port = stack.claim_port(int(kept.read_text()) if kept.exists() else 6440)
     kept.write_text(str(port))
     return port
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
