@@ -1,5 +1,6 @@
 """People, the projects that they work in, their API tokens, and the audit trail."""
 
+from datetime import datetime
 from typing import Any, ClassVar, NoReturn
 
 from django.contrib.auth.models import AbstractUser, UserManager
@@ -33,6 +34,8 @@ class User(AbstractUser):  # type: ignore[django-manager-missing] # knox's manag
     # "" = as the browser says, and UTC.
     language = models.CharField(_("language"), max_length=10, blank=True)
     time_zone = models.CharField(_("time zone"), max_length=64, blank=True)
+    # Which of the roles above are there only because the sign-in's groups say so ("administrator", …).
+    claimed_roles = models.JSONField(default=list, blank=True)
 
     objects: ClassVar[PeopleManager] = PeopleManager()
 
@@ -93,7 +96,13 @@ class Membership(models.Model):
 
     user = models.ForeignKey(User, models.CASCADE, related_name="memberships")
     project = models.ForeignKey(Project, models.CASCADE, related_name="memberships")
+    # What holds: the higher one of what people gave and what the sign-in's groups say.
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+    # What the sign-in's groups say ("" = nothing), and, only beside that, what people gave ("" = nothing).
+    claimed_role = models.CharField(max_length=10, choices=Role.choices, blank=True)
+    given_role = models.CharField(max_length=10, choices=Role.choices, blank=True)
+    # Unknown for those of before it was kept.
+    joined_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints: ClassVar = [
@@ -103,6 +112,68 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.project}"
+
+    @property
+    def by_hand(self) -> str:
+        """The role that people gave, or ""."""
+        return self.given_role if self.claimed_role else self.role
+
+
+class PastMembership(models.Model):
+    """Somebody belonged to a project until a moment. What they did there still names them."""
+
+    class Reason(models.TextChoices):
+        LEFT = "left", _("left")
+        REMOVED = "removed", _("removed")
+        GROUP = "group", _("no longer in the group")
+
+    user = models.ForeignKey(User, models.PROTECT, related_name="past_memberships")
+    project = models.ForeignKey(Project, models.PROTECT, related_name="past_memberships")
+    role = models.CharField(max_length=10, choices=Membership.Role.choices)
+    joined_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField()
+    reason = models.CharField(max_length=10, choices=Reason.choices)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["project", "-ended_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.project} until {self.ended_at}"
+
+
+class Invitation(models.Model):
+    """A link that takes one person into a project, once. Only the digest of its secret is stored."""
+
+    project = models.ForeignKey(Project, models.CASCADE, related_name="invitations")
+    role = models.CharField(max_length=10, choices=Membership.Role.choices, default=Membership.Role.MEMBER)
+    # Only for who has this address; "" = for whoever holds the link.
+    email = models.EmailField(blank=True)
+    digest = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(User, models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    used_by = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")
+    used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(used_at=None) | Q(revoked_at=None), name="invitation_used_or_revoked"
+            ),
+            models.CheckConstraint(condition=Q(role__in=["member", "lead"]), name="invitation_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.email or f"#{self.pk}"
+
+    def state(self, now: datetime) -> str:
+        """ "used", "revoked", "expired" or "open"."""
+        if self.used_at is not None:
+            return "used"
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at <= now else "open"
 
 
 class ApiToken(AbstractAuthToken):  # type: ignore[misc] # knox has no types
