@@ -7,6 +7,7 @@ from django.contrib.auth.models import AbstractUser, UserManager
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 from knox.models import AbstractAuthToken
 
@@ -250,3 +251,66 @@ class AuditEntry(models.Model):
 
 def _shown(value: Any) -> Any:
     return ", ".join(str(item) for item in value) if isinstance(value, list) else value
+
+
+class AnnouncementQuerySet(models.QuerySet["Announcement"]):
+    def current(self, now: datetime) -> "AnnouncementQuerySet":
+        """Those that are shown at that time."""
+        return self.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now)
+
+    def for_reader(self, user: "User", *, now: datetime) -> "AnnouncementQuerySet":
+        """What `user` should see now, the gravest first: not what they have put away."""
+        put_away = user.dismissed_announcements.values("announcement")
+        return self.current(now).exclude(pk__in=put_away).order_by("-level", "-starts_at", "-pk")
+
+
+class Announcement(models.Model):
+    """What administrators tell everybody on the first page, from `starts_at` until before `ends_at`."""
+
+    class Level(models.IntegerChoices):
+        """In order of gravity."""
+
+        INFO = 1, _("for information")
+        WARNING = 2, _("warning")
+        OUTAGE = 3, _("outage")
+
+    level = models.PositiveSmallIntegerField(choices=Level.choices, default=Level.INFO)
+    text = models.CharField(max_length=500)
+    # The same in Chinese; "" = the text serves everybody.
+    text_zh_hans = models.CharField(max_length=500, blank=True)
+    starts_at = models.DateTimeField()
+    # None = until somebody ends it.
+    ends_at = models.DateTimeField(null=True, blank=True)
+    # Whether a reader may put it away for good.
+    dismissible = models.BooleanField(default=True)
+    created_by = models.ForeignKey(User, models.PROTECT, related_name="+")
+
+    objects = AnnouncementQuerySet.as_manager()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                condition=Q(ends_at=None) | Q(ends_at__gt=models.F("starts_at")),
+                name="announcement_period_not_empty",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def told(self) -> str:
+        """The text in the language of the reader."""
+        return (self.text_zh_hans if get_language() == "zh-hans" else "") or self.text
+
+
+class AnnouncementDismissal(models.Model):
+    """Somebody has read an announcement and wants to see it no more."""
+
+    announcement = models.ForeignKey(Announcement, models.CASCADE, related_name="dismissals")
+    user = models.ForeignKey(User, models.CASCADE, related_name="dismissed_announcements")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["announcement", "user"], name="one_dismissal_per_reader")
+        ]
