@@ -180,6 +180,12 @@ def words(request: Request, *, holders: Sequence[str] = ()) -> str:
         if request.state == State.WAITING_FOR_POD:
             return _("The hold Pod is being started.")
     sentences = {
+        State.WAITING_FOR_APPROVAL: _(
+            "The cluster accepted it on trial. Somebody has to approve it; until then nothing is created."
+        ),
+        State.APPROVED: _("It is approved. The desk is about to create it."),
+        State.REJECTED: _("It was rejected. Nothing was created and nothing costs."),
+        State.EXPIRED: _("Its time was over before anybody decided. Nothing was created and nothing costs."),
         State.SUBMITTED: _("The cluster accepted it on trial. The desk is about to create it."),
         State.CREATING: _("The desk is creating it on the cluster."),
         State.FAILED: _("It failed. Nothing is held and nothing costs. You can try again."),

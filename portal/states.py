@@ -24,7 +24,10 @@ _APPEARANCES = {
     "unknown": Appearance("off", "help-circle"),
     "gone": Appearance("off", "circle-dashed-x"),
     # Requests.
+    "waiting-for-approval": Appearance("wait", "user-question"),
     "submitted": Appearance("wait", "send"),
+    "approved": Appearance("wait", "user-check"),
+    "rejected": Appearance("bad", "user-x"),
     "creating": Appearance("wait", "loader-2"),
     "failed": Appearance("bad", "alert-triangle"),
     "cancelled": Appearance("off", "circle-x"),

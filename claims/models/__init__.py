@@ -1,16 +1,21 @@
-"""Requests, the ledger's intervals, and prices."""
+"""The catalogue, requests, the ledger's intervals, and prices."""
 
+from claims.models.catalogue import Flavor, Placement
 from claims.models.ledger import Allocation, Consumer, LedgerCursor
 from claims.models.prices import Price, PriceBook
-from claims.models.requests import FINAL_STATES, Request, RequestClaim
+from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
 
 __all__ = [
     "FINAL_STATES",
     "Allocation",
     "Consumer",
+    "Decision",
+    "Flavor",
     "LedgerCursor",
+    "Placement",
     "Price",
     "PriceBook",
     "Request",
     "RequestClaim",
+    "RequestPod",
 ]

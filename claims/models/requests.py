@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from claims.models.catalogue import Flavor
 from inventory.models import Cluster
 from portal.accounts.models import Project, User
 
@@ -31,10 +32,14 @@ RequestManager = models.Manager.from_queryset(RequestQuerySet)
 class Request(models.Model):
     class State(models.TextChoices):
         # What the desk knows by itself.
+        WAITING_FOR_APPROVAL = "waiting-for-approval", _("waiting for approval")
         SUBMITTED = "submitted", _("submitted")
+        APPROVED = "approved", _("approved")
         CREATING = "creating", _("being created")
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
+        REJECTED = "rejected", _("rejected")
+        EXPIRED = "expired", _("expired")
         # What the cluster reports.
         WAITING_FOR_POD = "waiting-for-pod", _("waiting for a Pod")
         WAITING_FOR_DEVICE = "waiting-for-device", _("waiting for a device")
@@ -46,6 +51,12 @@ class Request(models.Model):
     class Shape(models.TextChoices):
         CLAIM = "claim", _("shared claim: Pods join one ResourceClaim")
         TEMPLATE = "template", _("template: every Pod gets a claim of its own")
+        # By a Device Plugin, which knows no claims: Pods ask for units, and the desk recognises them.
+        ENTITLEMENT = "entitlement", _("entitlement: Pods ask for units of a Device Plugin")
+
+    class Backend(models.TextChoices):
+        DRA = "dra", _("Dynamic Resource Allocation")
+        PLUGIN = "device-plugin", _("Device Plugin")
 
     class Reason(models.TextChoices):
         """Why a request is in its state, where the state alone does not say it."""
@@ -60,6 +71,7 @@ class Request(models.Model):
         PARTLY = "partly", _("some of its Pods still wait for a device")
         RELEASED = "released", _("released by a person")
         EXPIRED = "expired", _("the time asked for is over")
+        NOT_DECIDED = "not-decided", _("nobody decided about it in time")
         STILL_USED = "still-used", _("Pods still use it: they hold the device, and it still costs")
         WINDING_UP = "winding-up", _("its objects are being removed")
 
@@ -70,15 +82,33 @@ class Request(models.Model):
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="requests")
     namespace = models.CharField(max_length=63)
 
-    device_class = models.CharField(max_length=253)
+    # The catalogue entry that was asked for; null = described by the person.
+    flavor = models.ForeignKey(Flavor, models.PROTECT, null=True, blank=True, related_name="requests")
+    # How the cluster (or its node pool) served the flavor when it was asked for: later changes of the
+    # catalogue do not touch it.
+    backend = models.CharField(max_length=14, choices=Backend.choices, default=Backend.DRA)
+    pool = models.CharField(max_length=63, blank=True)
+    # "" with a Device Plugin.
+    device_class = models.CharField(max_length=253, blank=True)
+    # "" with DRA.
+    extended_resource = models.CharField(max_length=317, blank=True)
+    # What Pods need to get to the nodes, as in the API.
+    node_selector = models.JSONField(default=dict)
+    tolerations = models.JSONField(default=list)
     count = models.PositiveIntegerField()
     # A Kubernetes quantity such as "40Gi"; "" = any.
     min_memory = models.CharField(max_length=32, blank=True)
-    shape = models.CharField(max_length=10, choices=Shape.choices)
+    shape = models.CharField(max_length=12, choices=Shape.choices)
+    # What was chosen beyond that (alternatives, constraints, further parts, …), as `claims.options` reads it.
+    options = models.JSONField(default=dict)
     # The ResourceClaimSpec as the cluster accepted it on trial (resource.k8s.io/v1): what is created.
     spec = models.JSONField(default=dict)
     duration = models.DurationField()
     purpose = models.CharField(max_length=1000)
+
+    # Who has to agree, and whether the requester may be the one; as the flavor said when it was asked for.
+    approval = models.CharField(max_length=14, choices=Flavor.Approval.choices, default=Flavor.Approval.NONE)
+    own_approval = models.BooleanField(default=False)
 
     state = models.CharField(max_length=20, choices=State.choices, default=State.SUBMITTED)
     reason = models.CharField(max_length=20, choices=Reason.choices, blank=True)
@@ -88,6 +118,8 @@ class Request(models.Model):
     changed_at = models.DateTimeField()
     # The duration runs from the first allocation; until then this bounds the wait.
     expires_at = models.DateTimeField(null=True, blank=True)
+    # When somebody began to wait for a device: the hold was asked for, or a Pod found none.
+    asked_at = models.DateTimeField(null=True, blank=True)
     allocated_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     # Why it ends, kept while `reason` tells how the ending goes on.
@@ -121,6 +153,8 @@ class Request(models.Model):
             models.Index(fields=["cluster", "object_uid"]),
             models.Index(fields=["project", "state"]),
             models.Index(fields=["due_at"]),
+            # The typical wait of a flavor: its latest allocations.
+            models.Index(fields=["flavor", "allocated_at"], name="request_waits"),
         ]
 
     def __str__(self) -> str:
@@ -132,7 +166,40 @@ class Request(models.Model):
         return self.key.hex[:8]
 
 
-FINAL_STATES = (Request.State.FAILED, Request.State.CANCELLED, Request.State.ENDED)
+FINAL_STATES = (
+    Request.State.FAILED,
+    Request.State.CANCELLED,
+    Request.State.REJECTED,
+    Request.State.EXPIRED,
+    Request.State.ENDED,
+)
+
+
+class Decision(models.Model):
+    """What a lead or an administrator decided about a request. Written once, never changed."""
+
+    class Role(models.TextChoices):
+        LEAD = "lead", _("lead of the project")
+        ADMINISTRATOR = "administrator", _("administrator")
+
+    class Verdict(models.TextChoices):
+        APPROVED = "approved", _("approved")
+        REJECTED = "rejected", _("rejected")
+
+    request = models.ForeignKey(Request, models.CASCADE, related_name="decisions")
+    role = models.CharField(max_length=14, choices=Role.choices)
+    verdict = models.CharField(max_length=10, choices=Verdict.choices)
+    person = models.ForeignKey(User, models.PROTECT, related_name="+")
+    comment = models.CharField(max_length=1000, blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["request", "role"], name="one_decision_per_role")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.request}: {self.verdict} by {self.person}"
 
 
 class RequestClaim(models.Model):
@@ -156,3 +223,22 @@ class RequestClaim(models.Model):
 
     def __str__(self) -> str:
         return self.claim_name
+
+
+class RequestPod(models.Model):
+    """A Pod that uses an entitlement, by its uid. Written once when it is first seen: a label that is taken
+    away or copied later changes nothing."""
+
+    cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="+")
+    pod_uid = models.CharField(max_length=64)
+    pod_name = models.CharField(max_length=253)
+    request = models.ForeignKey(Request, models.CASCADE, related_name="entitled_pods")
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["cluster", "pod_uid"], name="one_request_per_pod")
+        ]
+
+    def __str__(self) -> str:
+        return self.pod_name
