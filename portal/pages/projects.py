@@ -19,15 +19,9 @@ from inventory.models import Cluster, NamespaceBinding
 from portal import access, htmx
 from portal.accounts.audit import source_ip
 from portal.accounts.forms import MemberForm, ProjectForm
+from portal.accounts.memberships import add_member, change_role, remove_member
 from portal.accounts.models import Membership, Project
-from portal.accounts.projects import (
-    UnableToChangeProject,
-    add_member,
-    change_project,
-    change_role,
-    create_project,
-    remove_member,
-)
+from portal.accounts.projects import UnableToChangeProject, change_project, create_project
 
 REQUESTS_SHOWN = 10
 
