@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from inventory.mirror import complaints
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind, save
@@ -20,6 +21,7 @@ _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
     *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
     *("unschedulable_message", "owner_kind", "owner_name", "owner_uid", "pod_group", "device_health"),
+    "complains",
 ]
 
 
@@ -154,18 +156,24 @@ class Pods(MirroredKind[Pod, PodObject]):
 
     def store(self, turn: Turn, changes: Sequence[Change[Pod, PodObject]]) -> None:
         rows = []
+        ill: set[str] = set()
         for change in changes:
             row = _row(turn, change)
             _note(turn, change.row, row)
             turn.dirty_counts |= _counted_on(change.row) | _counted_on(row)
+            ill |= _complained_of(change.row) ^ _complained_of(row)
             rows.append(row)
         save(rows, _COLUMNS)
+        turn.dirty_devices |= complaints.devices_named(turn.cluster_id, ill)
 
     def lose(self, turn: Turn, rows: Sequence[Pod]) -> None:
+        ill: set[str] = set()
         for row in rows:
             if row.finished_at is None:
                 _note_end(turn, row, turn.observed(), deleted=True)
             turn.dirty_counts |= _counted_on(row)
+            ill |= _complained_of(row)
+        turn.dirty_devices |= complaints.devices_named(turn.cluster_id, ill)
         for ids in chunks([row.pk for row in rows]):
             Pod.objects.filter(pk__in=ids).delete()
         for uids in chunks([row.uid for row in rows]):
@@ -175,6 +183,13 @@ class Pods(MirroredKind[Pod, PodObject]):
 def _counted_on(row: Pod | None) -> set[str]:
     """The node whose counted units a Pod takes."""
     return {row.node_name} if row is not None and row.extended_resources and row.node_name else set()
+
+
+def _complained_of(row: Pod | None) -> set[str]:
+    """Devices that a Pod calls unhealthy for as long as it runs."""
+    if row is None or row.phase in FINISHED:
+        return set()
+    return complaints.in_status(row.device_health)
 
 
 def _extended(spec: _Spec) -> Iterable[tuple[str, str, bool]]:
@@ -229,6 +244,7 @@ def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
     scheduled = conditions.get("PodScheduled")
     is_scheduled = scheduled is not None and scheduled.status == "True"
     phase = (obj.status.phase or "")[:12]
+    health = _device_health(obj.status)
     return Pod(
         pk=old.pk if old else None,
         cluster_id=turn.cluster_id,
@@ -250,7 +266,8 @@ def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
         unschedulable_message=(scheduled.message or "") if scheduled and not is_scheduled else "",
         **owner_columns(obj.metadata.owner_references),
         pod_group=_pod_group(obj.spec),
-        device_health=_device_health(obj.status),
+        device_health=health,
+        complains=bool(complaints.in_status(health)),
     )
 
 

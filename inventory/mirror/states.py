@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from inventory.mirror import reach
+from inventory.mirror import complaints, reach
 from inventory.mirror.taint_rules import Rules
 from inventory.mirror.turn import Turn, chunks
 from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Pool, ResourceSlice
@@ -17,7 +17,9 @@ from portal.dra.units import nanos
 
 State = Device.State
 Reason = Device.Reason
-Verdict = tuple[str, str]
+Health = Device.Health
+# State, reason, health.
+Verdict = tuple[str, str, str]
 
 
 class _Device(NamedTuple):
@@ -32,9 +34,13 @@ class _Device(NamedTuple):
     taints: Sequence[Mapping[str, Any]]
     state: str
     reason: str
+    health: str
 
 
-_COLUMNS = ("pk", "name", "pool_id", "slice_id", "node_name", "profile_id", "taints", "state", "reason")
+_COLUMNS = (
+    *("pk", "name", "pool_id", "slice_id", "node_name", "profile_id"),
+    *("taints", "state", "reason", "health"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,8 @@ class _Surroundings:
     pools: Mapping[int, Pool]
     holds: Mapping[int, Sequence[_Hold]]
     rules: Rules
+    # Devices ("driver/pool/name") that a kubelet calls unhealthy.
+    complaints: frozenset[str]
     # Devices that cannot be had because others have used up the counters that they share.
     starved: frozenset[int]
 
@@ -69,15 +77,16 @@ def refresh(turn: Turn) -> None:
         turn.dirty_pools |= set(sharing.values_list("pk", flat=True))
     verdicts: dict[Verdict, list[int]] = defaultdict(list)
     rules = Rules.of(turn.cluster_id)
+    complained = complaints.of(turn.cluster_id)
     for devices in _touched(turn):
-        around = _surroundings(turn, devices, rules)
+        around = _surroundings(turn, devices, rules, complained)
         for device in devices:
-            verdict = _judge(device, around)
-            if verdict != (device.state, device.reason):
+            verdict = (*_judge(device, around), _health(device, around))
+            if verdict != (device.state, device.reason, device.health):
                 verdicts[verdict].append(device.pk)
-    for (state, reason), changed in verdicts.items():
+    for (state, reason, health), changed in verdicts.items():
         for ids in chunks(changed):
-            Device.objects.filter(pk__in=ids).update(state=state, reason=reason)
+            Device.objects.filter(pk__in=ids).update(state=state, reason=reason, health=health)
     turn.changed = turn.changed or bool(verdicts)
 
 
@@ -101,12 +110,14 @@ def _touched(turn: Turn) -> Iterator[list[_Device]]:
         unknown = {row[5] for row in rows} - profiles.keys()
         profiles |= DeviceProfile.objects.in_bulk(unknown)
         yield [
-            _Device(pk, name, pool_id, slice_id, node, profiles[profile], taints, state, reason)
-            for pk, name, pool_id, slice_id, node, profile, taints, state, reason in rows
+            _Device(pk, name, pool_id, slice_id, node, profiles[profile], *settled)
+            for pk, name, pool_id, slice_id, node, profile, *settled in rows
         ]
 
 
-def _surroundings(turn: Turn, devices: Sequence[_Device], rules: Rules) -> _Surroundings:
+def _surroundings(
+    turn: Turn, devices: Sequence[_Device], rules: Rules, complained: frozenset[str]
+) -> _Surroundings:
     pools = Pool.objects.in_bulk({device.pool_id for device in devices})
     nodes: dict[str, Reason] = {}
     names = {device.node_name for device in devices} - {""}
@@ -130,11 +141,26 @@ def _surroundings(turn: Turn, devices: Sequence[_Device], rules: Rules) -> _Surr
         devices=[(device.pk, device.slice_id, device.name) for device in devices if not device.node_name],
     )
     return _Surroundings(
-        nodes=nodes, anywhere=anywhere, pools=pools, holds=holds, rules=rules, starved=_starved(counted)
+        nodes=nodes,
+        anywhere=anywhere,
+        pools=pools,
+        holds=holds,
+        rules=rules,
+        complaints=complained,
+        starved=_starved(counted),
     )
 
 
-def _judge(device: _Device, around: _Surroundings) -> Verdict:
+def _health(device: _Device, around: _Surroundings) -> Health:
+    pool = around.pools[device.pool_id]
+    if complaints.in_attributes(device.profile.attributes) or (
+        complaints.name_of(pool, device.name) in around.complaints
+    ):
+        return Health.UNHEALTHY
+    return Health.TAINTED if _tainted(device, pool, around.rules) else Health.GOOD
+
+
+def _judge(device: _Device, around: _Surroundings) -> tuple[str, str]:
     holds = around.holds.get(device.pk, ())
     if holds and _is_full(device, holds):
         return State.HELD, Reason.NONE

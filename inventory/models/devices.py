@@ -129,6 +129,14 @@ class Device(models.Model):
         GATED = "pool-gated", _("its pool needs a feature that the cluster does not have on")
         PARENT_HELD = "counters-used", _("a partition of the same device is held")
 
+    class Health(models.TextChoices):
+        # Nobody complains of it; that is less than a certificate.
+        GOOD = "good", _("no complaint")
+        # Its slice or a rule keeps Pods away that tolerate nothing.
+        TAINTED = "tainted", _("tainted")
+        # The driver says so in an attribute, or the kubelet in the status of a Pod that has it.
+        UNHEALTHY = "unhealthy", _("reported unhealthy")
+
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="devices")
     pool = models.ForeignKey(Pool, models.CASCADE, related_name="devices")
     slice = models.ForeignKey(ResourceSlice, models.CASCADE, related_name="devices")
@@ -146,16 +154,19 @@ class Device(models.Model):
     taints = models.JSONField(default=list)
     state = models.CharField(max_length=12, choices=State.choices)
     reason = models.CharField(max_length=20, choices=Reason.choices, blank=True)
+    # Whatever its state: what is held may be ill, too.
+    health = models.CharField(max_length=10, choices=Health.choices, default=Health.GOOD)
     first_seen_at = models.DateTimeField()
 
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["pool", "name"], name="one_device_per_name")]
         indexes: ClassVar = [
             # Counts of a search: read from the index alone.
-            models.Index(fields=["profile", "cluster", "state"], name="device_counts"),
+            models.Index(fields=["profile", "cluster", "state", "health"], name="device_counts"),
             # The order of the racks, with all that narrows a search: pages and node counts read no rows.
             models.Index(
-                fields=["node_name", "name", "pool", "cluster", "profile", "state"], name="device_browse"
+                fields=["node_name", "name", "pool", "cluster", "profile", "state", "health"],
+                name="device_browse",
             ),
         ]
 

@@ -113,12 +113,17 @@ class Pod(Namespaced):
     # What the kubelet says of its devices: [{"container", "resource", "device", "health", "message"}];
     # health is Healthy, Unhealthy or Unknown, `resource` "claim:gpu" or the name of an extended resource.
     device_health = models.JSONField(default=list)
+    # Whether it calls one of them unhealthy: few do, and those are looked for often.
+    complains = models.BooleanField(default=False)
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["cluster", "namespace", "name"], name="one_pod_per_name")
         ]
-        indexes: ClassVar = [models.Index(fields=["cluster", "uid"])]
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "uid"]),
+            models.Index(fields=["cluster"], condition=models.Q(complains=True), name="complaining_pods"),
+        ]
 
 
 class PodEvent(models.Model):

@@ -4,7 +4,7 @@ import pytest
 
 from inventory.models import Device
 from tests.inventory.conftest import Mirror
-from tests.inventory.objects import Json, allocation, changed, claim, gpu, node, resource_slice, result
+from tests.inventory.objects import Json, allocation, changed, claim, gpu, node, pod, resource_slice, result
 
 
 def states(*names: str) -> list[tuple[str, str]]:
@@ -160,3 +160,59 @@ def test_devices_of_one_slice_may_be_on_different_nodes(mirror: Mirror) -> None:
     mirror.see(spread)
     mirror.see(node("n2"))
     assert states("gpu-0", "gpu-1") == [("unavailable", "node-missing"), ("free", "")]
+
+
+# --- health ---------------------------------------------------------------------------------------
+
+
+def health() -> str:
+    return str(Device.objects.get(name="gpu-0").health)
+
+
+@pytest.mark.parametrize(("effect", "told"), [("NoSchedule", "tainted"), ("None", "good")])
+def test_a_held_device_is_tainted_all_the_same(mirror: Mirror, effect: str, told: str) -> None:
+    mirror.see(node())
+    mirror.see(claim(allocated=allocation(result("gpu-0"))))
+    mirror.see(resource_slice("s1", [gpu(0, taints=[{"key": "example.com/xid", "effect": effect}])]))
+    assert (state(), health()) == (("held", ""), told)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "told"),
+    [
+        ("health", {"string": "HealthIssues"}, "unhealthy"),
+        ("health", {"string": "Healthy"}, "good"),
+        ("healthy", {"bool": False}, "unhealthy"),
+        ("healthy", {"bool": True}, "good"),
+        ("healthy", {"int": 0}, "good"),
+    ],
+)
+def test_a_driver_may_say_how_a_device_is(mirror: Mirror, attribute: str, value: Json, told: str) -> None:
+    mirror.see(node())
+    made = gpu(0)
+    made["attributes"] |= {attribute: value}
+    mirror.see(resource_slice("s1", [made]))
+    assert (state(), health()) == (("free", ""), told)
+
+
+def test_a_kubelet_that_calls_a_device_unhealthy_is_believed_while_the_pod_runs(mirror: Mirror) -> None:
+    mirror.see(node())
+    mirror.see(resource_slice("s1", [gpu(0), gpu(1)]))
+    device = Device.objects.select_related("pool").get(name="gpu-0")
+    named = f"{device.pool.driver}/{device.pool.name}/gpu-0"
+
+    def running(health: str) -> Json:
+        told = [{"name": "claim:gpu", "resources": [{"resourceID": named, "health": health}]}]
+        statuses = [{"name": "main", "allocatedResourcesStatus": told}]
+        return pod(claims={"gpu": "train"}, on="n1", containerStatuses=statuses)
+
+    made = running("Unhealthy")
+    mirror.see(made)
+    assert health() == "unhealthy"
+    assert Device.objects.get(name="gpu-1").health == "good"
+    mirror.see(changed(made, status=running("Healthy")["status"]))
+    assert health() == "good"
+    mirror.see(changed(made))
+    assert health() == "unhealthy"
+    mirror.see(made, deleted=True)
+    assert health() == "good"
