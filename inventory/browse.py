@@ -334,19 +334,31 @@ class DeviceSearch:
         Cells with equal sort key form a group. A page touches a first group, a last one, and whole small
         ones between; so whatever the order, a few short queries answer it.
         """
-        key = _SORT_KEYS.get(self.wanted.sort)
-        groups = [self.cells]
-        if key is not None:
-            ordered = sorted(self.cells, key=key, reverse=self.wanted.descending)
-            groups = [list(cells) for _key, cells in groupby(ordered, key=key)]
         runs, skipped = [], 0
-        for cells in groups:
+        for _key, cells in self._groups():
             size = sum(cell.count for cell in cells)
             start, stop = max(offset - skipped, 0), min(offset + limit - skipped, size)
             if start < stop:
                 runs.append((cells, start, stop))
             skipped += size
         return runs
+
+    def _groups(self) -> list[tuple[Any, list[Cell]]]:
+        """The matching cells by sort key, in the wanted order; one group where the rows decide."""
+        key = _SORT_KEYS.get(self.wanted.sort)
+        if key is None:
+            return [(None, self.cells)]
+        ordered = sorted(self.cells, key=key, reverse=self.wanted.descending)
+        return [(found, list(cells)) for found, cells in groupby(ordered, key=key)]
+
+    def groups(self) -> Mapping[Any, int]:
+        """How many matching devices have which sort key."""
+        return {key: sum(cell.count for cell in cells) for key, cells in self._groups()}
+
+    def places(self, start: int, stop: int) -> list[str]:
+        """Nodes of the matching devices `start` to `stop` in the order of the racks, forwards."""
+        rows = self._narrowed(self.cells).order_by(*_ROW_ORDER)
+        return list(rows.values_list("node_name", flat=True)[start:stop])
 
     def _ids(self, cells: Sequence[Cell], start: int, stop: int) -> list[int]:
         size = sum(cell.count for cell in cells)
@@ -428,12 +440,22 @@ class DeviceSearch:
         chosen = self.wanted.values("node")
         rows = self._without("node").rows().exclude(node_name="").order_by("node_name")
         counted = rows.values_list("node_name").annotate(Count("pk"))
+        others = self._without("node").counted
+        units = others.by_node()
         first = list(counted[: NODES_SHOWN + 1])
-        values = dict(first[:NODES_SHOWN])
+        first_units = list(units[: NODES_SHOWN + 1]) if others.groups else []
+        names = sorted({name for name, _count in (*first, *first_units)})
+        values = dict.fromkeys(names[:NODES_SHOWN], 0)
         if missing := set(chosen) - set(values):
-            values |= dict.fromkeys(missing, 0) | dict(counted.filter(node_name__in=missing))
+            values |= dict.fromkeys(missing, 0)
+            first += counted.filter(node_name__in=missing)
+            first_units += units.filter(node_name__in=missing) if others.groups else []
+        # A node may be in both, and a missing one in neither.
+        for name, count in (*dict(first).items(), *dict(first_units).items()):
+            if name in values:
+                values[name] += count
         listed = [_facet_value("node", v, v, n, chosen) for v, n in sorted(values.items())]
-        return Facet("node", _("Node"), listed, more=len(first) > NODES_SHOWN)
+        return Facet("node", _("Node"), listed, more=len(names) > NODES_SHOWN)
 
 
 def _facet_value(

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
+from typing import Any
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Case, CharField, Count, F, IntegerField, Q, QuerySet, Sum, Value, When
 
 from inventory.coverage import Coverage
 from inventory.filters import DeviceFilter
@@ -67,18 +68,49 @@ class CountedSearch:
         """How many entries match."""
         return self.rows().count()
 
-    def page(self, *, offset: int, limit: int) -> list[CountedUnits]:
-        """Some of the matching entries."""
-        return list(self.rows()[offset : offset + limit]) if limit > 0 else []
+    def page(
+        self, *, offset: int, limit: int, column: str = "", order: Mapping[Any, int] | None = None
+    ) -> list[CountedUnits]:
+        """Some of the matching entries; `order` puts values of `column` (see `values`) in their places."""
+        rows = self.rows()
+        if order:
+            rows = self._told(rows)
+            places = (When(**_equals(column, value), then=Value(place)) for value, place in order.items())
+            rows = rows.annotate(place=Case(*places, default=Value(len(order)), output_field=IntegerField()))
+            rows = rows.order_by("place", "node_name", "resource", "pk")
+        return list(rows[offset : offset + limit]) if limit > 0 else []
+
+    def values(self, column: str) -> list[tuple[Any, int]]:
+        """How many matching entries have which value of a column; "told" is the best state that one of an
+        entry's units is in."""
+        return list(self._told(self.rows()).order_by().values_list(column).annotate(Count("pk")))
+
+    def by_node(self) -> QuerySet[CountedUnits, tuple[str, int]]:
+        """Units that count and match, by node."""
+        rows = self.rows().filter(counts=True).order_by("node_name")
+        return rows.values_list("node_name").annotate(Sum("capacity"))
+
+    def places(self, start: int, stop: int) -> list[str]:
+        """Nodes of some of the matching entries, in the order of the racks."""
+        return list(self.rows().values_list("node_name", flat=True)[start:stop])
+
+    def before(self, node: str) -> int:
+        """How many matching entries are of nodes before this one."""
+        return self.rows().filter(node_name__lt=node).count()
 
     @cached_property
     def groups(self) -> Sequence[Group]:
         """Units that count, by all that facets tell apart, whatever was chosen (but for text and node)."""
         keys = ("cluster_id", "vendor", "product", "kind", "resource")
         rows = self._narrowed().filter(counts=True).order_by().values_list(*keys)
+        seen = Q(used__isnull=False)
         summed = rows.annotate(
-            Sum("free"), Sum("unavailable"), held=Sum(F("capacity") - F("free") - F("unavailable"))
+            all_free=Sum("free", filter=seen, default=0),
+            all_unavailable=Sum("unavailable", filter=seen, default=0),
+            all_held=Sum(F("capacity") - F("free") - F("unavailable"), filter=seen, default=0),
+            unseen=Sum("capacity", filter=~seen, default=0),
         )
+        states = (State.FREE, State.UNAVAILABLE, State.HELD, self._unknown)
         return [
             Group(
                 cluster_id=cluster,
@@ -86,9 +118,9 @@ class CountedSearch:
                 product=product,
                 kind=kind,
                 resource=resource,
-                states={State.FREE: free, State.UNAVAILABLE: unavailable, State.HELD: held},
+                states=dict(zip(states, counts, strict=True)),
             )
-            for cluster, vendor, product, kind, resource, free, unavailable, held in summed
+            for cluster, vendor, product, kind, resource, *counts in summed
         ]
 
     def _narrowed(self) -> QuerySet[CountedUnits]:
@@ -109,12 +141,26 @@ class CountedSearch:
 
     def _in_states(self, states: Sequence[str]) -> Q:
         """Entries with at least one unit in one of these (told) states."""
-        in_step = Q(cluster__in=[pk for pk, coverage in self._coverage.items() if coverage.in_step])
-        conditions = {
-            State.FREE: in_step & Q(free__gt=0),
-            State.UNAVAILABLE: in_step & Q(unavailable__gt=0),
-            State.HELD: in_step & Q(capacity__gt=F("free") + F("unavailable")),
-            self._unknown: ~in_step,
-        }
+        conditions = self._conditions()
         wanted = (conditions[state] for state in states if state in conditions)
         return reduce(or_, wanted, Q(pk__in=()))
+
+    def _conditions(self) -> Mapping[str, Q]:
+        in_step = Q(cluster__in=[pk for pk, coverage in self._coverage.items() if coverage.in_step])
+        known = in_step & Q(used__isnull=False)
+        return {
+            State.FREE: known & Q(free__gt=0),
+            State.HELD: known & Q(capacity__gt=F("free") + F("unavailable")),
+            State.UNAVAILABLE: known & Q(unavailable__gt=0),
+            # Where Pods are not seen, nobody knows what is left.
+            self._unknown: ~known,
+        }
+
+    def _told(self, rows: QuerySet[CountedUnits]) -> QuerySet[CountedUnits]:
+        cases = (When(condition, then=Value(str(state))) for state, condition in self._conditions().items())
+        told = Case(*cases, default=Value(str(State.HELD)), output_field=CharField())
+        return rows.annotate(told=told)
+
+
+def _equals(column: str, value: Any) -> dict[str, Any]:
+    return {f"{column}__isnull": True} if value is None else {column: value}

@@ -12,10 +12,21 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from inventory.browse import BACKEND_LABELS, STATE_LABELS, DeviceSearch, Facet, FacetValue, FleetFacts
+from inventory import browse_entries
+from inventory.browse import (
+    BACKEND_LABELS,
+    DRA,
+    STATE_LABELS,
+    UNKNOWN,
+    DeviceSearch,
+    Facet,
+    FacetValue,
+    FleetFacts,
+)
+from inventory.browse_counted import PLUGIN
 from inventory.coverage import Coverage
 from inventory.filters import DeviceFilter
-from inventory.models import CountedUnits
+from inventory.models import CountedUnits, Device
 from inventory.products import PARTITION
 from inventory.rows import DeviceRow, device_rows
 from portal import csvs, htmx
@@ -29,6 +40,7 @@ _LABELS = {"state": STATE_LABELS, "backend": BACKEND_LABELS}
 EXPORT_HEADER = (
     "cluster", "node", "driver", "pool", "device", "vendor", "product", "type", "memory_bytes",
     "hardware_id", "state", "reason", "as_of", "project", "held_since", "namespace", "claim",
+    "offered_as", "units", "units_free", "units_used", "units_unavailable", "counted_elsewhere",
 )  # fmt: skip
 
 
@@ -41,17 +53,14 @@ def device_list(request: HttpRequest) -> HttpResponse:
     entries = range(search.total + search.counted.entries)
     page = Paginator(entries, PAGE_SIZE).get_page(request.GET.get("page"))
     start = max(page.start_index() - 1, 0)
-    devices = search.page(offset=start, limit=PAGE_SIZE)
-    # Counted units follow the devices, whatever the order: they have no place among names.
-    counted = search.counted.page(offset=max(start - search.total, 0), limit=PAGE_SIZE - len(devices))
+    found = browse_entries.page(search, offset=start, limit=PAGE_SIZE)
     facts = search.facts
     facets = search.facets()
     context = {
         "search": search,
         "filter": search.wanted,
         "page": page,
-        "rows": device_rows(devices, facts=facts, viewer=person(request), now=now),
-        "counted_rows": [CountedRow(unit, facts.coverage[unit.cluster_id]) for unit in counted],
+        "rows": _rows(found, facts=facts, viewer=person(request), now=now),
         "counted_total": search.counted_states.total(),
         "facets": [_folded(facet) for facet in facets if _chooses(facet)],
         "chips": _chips(search.wanted),
@@ -73,7 +82,7 @@ def device_list(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def device_export(request: HttpRequest) -> HttpResponseBase:
-    """All matching devices as CSV, in the order of their keys, streamed."""
+    """All matching devices, then counted units, as CSV, in the order of their keys, streamed."""
     now = timezone.now()
     viewer = person(request)
     search = DeviceSearch(DeviceFilter.parse(request.GET), facts=FleetFacts.load(now=now))
@@ -88,6 +97,21 @@ class CountedRow:
 
     unit: CountedUnits
     coverage: Coverage
+
+
+def _rows(
+    found: Sequence[Device | CountedUnits], *, facts: FleetFacts, viewer: User, now: datetime
+) -> list[DeviceRow | CountedRow]:
+    """The entries of a page in their order, as the table tells them."""
+    devices = [entry for entry in found if isinstance(entry, Device)]
+    told = {row.device.pk: row for row in device_rows(devices, facts=facts, viewer=viewer, now=now)}
+    rows: list[DeviceRow | CountedRow] = []
+    for entry in found:
+        if isinstance(entry, CountedUnits):
+            rows.append(CountedRow(entry, facts.coverage[entry.cluster_id]))
+        elif entry.pk in told:
+            rows.append(told[entry.pk])
+    return rows
 
 
 # --- facets and chips -----------------------------------------------------------------------------
@@ -147,6 +171,8 @@ def _export(search: DeviceSearch, *, viewer: User, now: datetime) -> Iterator[li
     while chunk := list(islice(devices, EXPORT_CHUNK)):
         for row in device_rows(chunk, facts=search.facts, viewer=viewer, now=now):
             yield _line(row)
+    for unit in search.counted.rows().order_by("pk").iterator(chunk_size=EXPORT_CHUNK):
+        yield _counted_line(unit, search.facts.coverage[unit.cluster_id])
 
 
 def _line(row: DeviceRow) -> list[str]:
@@ -170,4 +196,31 @@ def _line(row: DeviceRow) -> list[str]:
         "; ".join(holder.since.isoformat() for holder in holders if holder.since),
         "; ".join(holder.claim.namespace for holder in holders if holder.claim),
         "; ".join(holder.claim.name for holder in holders if holder.claim),
+        DRA,
+        *[""] * 5,
+    ]
+
+
+def _counted_line(unit: CountedUnits, coverage: Coverage) -> list[str]:
+    """Units of one resource on one node. What is left of them is not known where the Pods are not seen, or
+    the cluster is not in step."""
+    known = coverage.in_step and unit.used is not None
+    return [
+        coverage.cluster.name,
+        unit.node_name,
+        unit.resource,
+        *["", ""],
+        unit.vendor,
+        unit.product,
+        unit.kind,
+        "" if unit.memory_bytes is None else str(unit.memory_bytes),
+        "",
+        "" if known else UNKNOWN,
+        "",
+        coverage.as_of.isoformat() if coverage.as_of else "",
+        *[""] * 4,
+        PLUGIN,
+        str(unit.capacity),
+        *([str(unit.free), str(unit.used), str(unit.unavailable)] if known else [""] * 3),
+        "no" if unit.counts else "yes",
     ]
