@@ -1,52 +1,53 @@
-"""Writing many rows at once, as one prepared statement that is run for each of them.
+"""Writing many rows at once, as the database takes them fastest.
 
-`bulk_create` asks every field of every row through several layers, and on SQLite makes a statement of some
-fifty rows each time. Here a value is converted by a function that is chosen once per column, which takes a
-third of the processor time. PostgreSQL has no use for it: there `bulk_create` sends whole columns, and is
-kept. Everything runs in the caller's transaction and sends no signals.
+`bulk_create` asks every field of every row through several layers. Here a column is converted as a whole, by
+a function that is chosen once, and sent as one prepared statement that is run for each row (SQLite, and few
+rows on PostgreSQL) or as a stream (`COPY`, many rows on PostgreSQL). Everything runs in the caller's
+transaction and sends no signals.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
+import msgspec
 from django.db import connection, models, transaction
 
 Row = TypeVar("Row", bound=models.Model)
-Convert = Callable[[Any], Any]
+Values = Sequence[Any]
 
-# Rows in one statement of `bulk_create`; Django makes it less where the database allows fewer parameters.
-BATCH = 2_000
+# From this many rows on a COPY is worth its statements.
+COPY_FROM = 100
 # Whose values go to the database as they are.
 _PLAIN = (models.IntegerField, models.BooleanField, models.ForeignKey)
+
+
+class Encoded:
+    """The value of a JSONField that is JSON text already; only for rows that are written here."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text.decode()
 
 
 def append(rows: Sequence[models.Model], *, ignore_conflicts: bool = False) -> None:
     """Insert rows of one model that nobody needs the primary keys of. With `ignore_conflicts`, a row that
     breaks a unique constraint is left out."""
-    if not rows:
-        return
-    if connection.vendor != "sqlite":
-        manager: Any = type(rows[0])._default_manager
-        manager.bulk_create(rows, batch_size=BATCH, ignore_conflicts=ignore_conflicts)
-        return
-    _execute("INSERT OR IGNORE" if ignore_conflicts else "INSERT", rows, _columns(type(rows[0])))
+    if rows:
+        _write(rows, _columns(type(rows[0])), tail=" ON CONFLICT DO NOTHING" if ignore_conflicts else "")
 
 
 def create(rows: Sequence[Row]) -> None:
-    """Insert rows of one model and set their primary keys. Only within a transaction."""
+    """Insert rows of one model and set their primary keys, ascending. Only within a transaction."""
     if not rows:
         return
-    if connection.vendor != "sqlite":
-        manager: Any = type(rows[0])._default_manager
-        manager.bulk_create(rows, batch_size=BATCH)
-        return
-    # One writer at a time has the database: the numbers after the last are ours until the commit.
     assert connection.in_atomic_block
     model = type(rows[0])
-    last = _last_number(model)
-    for number, row in enumerate(rows, start=last + 1):
+    for row, number in zip(rows, _numbers(model, len(rows)), strict=True):
         row.pk = number
-    _execute("INSERT", rows, _columns(model, keyed=True))
+    _write(rows, _columns(model, keyed=True))
     for row in rows:
         row._state.adding = False
         row._state.db = connection.alias
@@ -57,16 +58,11 @@ def overwrite(rows: Sequence[models.Model], columns: Sequence[str]) -> None:
     if not rows:
         return
     model: Any = type(rows[0])
-    if connection.vendor != "sqlite":
-        model._default_manager.bulk_create(
-            rows, batch_size=BATCH, update_conflicts=True, unique_fields=["pk"], update_fields=list(columns)
-        )
-        return
     quote = connection.ops.quote_name
     changed = (quote(model._meta.get_field(name).column) for name in columns)
     sets = ", ".join(f"{column} = excluded.{column}" for column in changed)
     key = quote(model._meta.pk.column)
-    _execute("INSERT", rows, _columns(model, keyed=True), tail=f" ON CONFLICT ({key}) DO UPDATE SET {sets}")
+    _write(rows, _columns(model, keyed=True), tail=f" ON CONFLICT ({key}) DO UPDATE SET {sets}")
 
 
 def _columns(model: type[models.Model], *, keyed: bool = False) -> "list[models.Field[Any, Any]]":
@@ -74,38 +70,98 @@ def _columns(model: type[models.Model], *, keyed: bool = False) -> "list[models.
     return [field for field in fields if not field.generated and (keyed or not field.primary_key)]
 
 
-def _execute(
-    verb: str, rows: Sequence[models.Model], fields: "Sequence[models.Field[Any, Any]]", *, tail: str = ""
+def _numbers(model: type[models.Model], count: int) -> Iterable[int]:
+    """Primary keys that were never given."""
+    table = model._meta.db_table
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            # One writer at a time has the database: the numbers after the last are ours until the commit.
+            # AUTOINCREMENT remembers the last also when its row is gone.
+            cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
+            last = (cursor.fetchone() or (0,))[0]
+            return range(last + 1, last + 1 + count)
+        sequence = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
+        assert model._meta.pk is not None
+        cursor.execute(sequence, [connection.ops.quote_name(table), model._meta.pk.column, count])
+        return [number for (number,) in cursor.fetchall()]
+
+
+# --- statements -------------------------------------------------------------------------------------------
+
+
+def _write(
+    rows: Sequence[models.Model], fields: "Sequence[models.Field[Any, Any]]", *, tail: str = ""
 ) -> None:
+    """All rows or none; and without a transaction around it, SQLite would commit each row by itself."""
     quote = connection.ops.quote_name
+    # Nothing but names of our own tables and columns goes into the text of statements (S608 asks).
+    table = quote(rows[0]._meta.db_table)
     names = ", ".join(quote(str(field.column)) for field in fields)
-    places = ", ".join(["%s"] * len(fields))
-    # Nothing but names of our own tables and columns goes into the text.
-    statement = f"{verb} INTO {quote(rows[0]._meta.db_table)} ({names}) VALUES ({places}){tail}"
-    columns = [
-        [convert(getattr(row, field.attname)) for row in rows]
-        for field, convert in ((field, _convert(field)) for field in fields)
-    ]
-    # All rows or none; and without a transaction around it, SQLite would commit each row by itself.
-    with transaction.atomic(savepoint=False), connection.cursor() as cursor:
-        cursor.executemany(statement, list(zip(*columns, strict=True)))
+    values = _values(rows, fields)
+    with transaction.atomic(savepoint=False):
+        if connection.vendor == "sqlite" or len(rows) < COPY_FROM:
+            places = ", ".join(["%s"] * len(fields))
+            statement = f"INSERT INTO {table} ({names}) VALUES ({places}){tail}"  # noqa: S608 - see above
+            with connection.cursor() as cursor:
+                cursor.executemany(statement, values)
+        elif not tail:
+            _copy(table, names, values)
+        else:
+            _copy_by_way_of_another_table(table, names, values, tail=tail)
 
 
-def _convert(field: "models.Field[Any, Any]") -> Convert:
-    """What makes of a value of this column what the database takes."""
-    if isinstance(field, models.DateTimeField):
-        return connection.ops.adapt_datetimefield_value
+def _copy(table: str, names: str, values: Iterable[Values]) -> None:
+    with connection.cursor() as cursor, connection.wrap_database_errors:
+        stream: Any = cursor
+        with stream.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+            for row in values:
+                copy.write_row(row)
+
+
+def _copy_by_way_of_another_table(table: str, names: str, values: Iterable[Values], *, tail: str) -> None:
+    """COPY knows no conflicts; INSERT does, and a table without indexes costs little on the way. The rows
+    keep their order."""
+    like = f"SELECT {names} FROM {table} WITH NO DATA"  # noqa: S608 - see `_write`
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMP TABLE bulk_rows AS {like}")
+        cursor.execute("ALTER TABLE bulk_rows ADD bulk_order bigint GENERATED ALWAYS AS IDENTITY")
+        _copy("bulk_rows", names, values)
+        select = f"SELECT {names} FROM bulk_rows ORDER BY bulk_order"  # noqa: S608 - see `_write`
+        cursor.execute(f"INSERT INTO {table} ({names}) {select}{tail}")
+        cursor.execute("DROP TABLE bulk_rows")
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def _values(rows: Sequence[models.Model], fields: "Sequence[models.Field[Any, Any]]") -> list[Values]:
+    columns = zip(*map(attrgetter(*[field.attname for field in fields]), rows), strict=True)
+    return list(
+        zip(*(_converted(field, column) for field, column in zip(fields, columns, strict=True)), strict=True)
+    )
+
+
+def _converted(field: "models.Field[Any, Any]", column: Values) -> Values:
+    """The values of a column as the database takes them."""
+    if isinstance(field, _PLAIN):
+        return column
     if isinstance(field, models.CharField | models.TextField):
         # Members of TextChoices are not quite text to the driver.
-        return lambda value: value if value is None else str(value)
-    if isinstance(field, _PLAIN):
-        return lambda value: value
-    return lambda value: field.get_db_prep_save(value, connection)
+        return [value if value is None or value.__class__ is str else str(value) for value in column]
+    if isinstance(field, models.DateTimeField):
+        # Most rows of a lot have the same times.
+        known = {value: connection.ops.adapt_datetimefield_value(value) for value in set(column)}
+        return [known[value] for value in column]
+    if isinstance(field, models.JSONField) and field.encoder is None:
+        return [None if value is None else _json(value) for value in column]
+    return [field.get_db_prep_save(value, connection) for value in column]
 
 
-def _last_number(model: type[models.Model]) -> int:
-    """The highest primary key ever given; AUTOINCREMENT remembers it also when the row is gone."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [model._meta.db_table])
-        found = cursor.fetchone()
-    return int(found[0]) if found else 0
+def _json(value: Any) -> str:
+    if isinstance(value, Encoded):
+        return value.text
+    try:
+        return msgspec.json.encode(value).decode()
+    except (UnicodeEncodeError, TypeError):
+        # Half a character, which JSON can spell and UTF-8 cannot.
+        return json.dumps(value)

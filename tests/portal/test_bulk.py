@@ -13,6 +13,12 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(autouse=True, params=[1, 100], ids=["as many rows", "as few rows"])
+def _how_many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL takes few rows and many in different ways."""
+    monkeypatch.setattr(bulk, "COPY_FROM", request.param)
+
+
 @pytest.fixture
 def cluster() -> Cluster:
     return Cluster.objects.create(name="c1", created_at=NOW)
@@ -25,7 +31,7 @@ def observation(cluster: Cluster, key: str, **columns: Any) -> Observation:
         "source": Observation.Source.OBSERVED,
         "observed_at": NOW,
         "name": "node-1",
-        "facts": {"größe": ["1", None, True]},
+        "facts": {"größe": ["1", None, True, 2.5, 2**60], "odd": 'tab\t, line\n, \\N and "\\"'},
     }
     return Observation(cluster=cluster, key=key, **(values | columns))
 
@@ -72,6 +78,18 @@ def test_only_the_named_columns_are_overwritten(cluster: Cluster) -> None:
     bulk.overwrite([row], ["name"])
     stored = Observation.objects.get()
     assert (stored.pk, stored.name, stored.namespace) == (row.pk, "renamed", "")
+
+
+def test_rows_that_are_appended_keep_their_order(cluster: Cluster) -> None:
+    rows = [observation(cluster, str(number)) for number in range(300)]
+    bulk.append(rows, ignore_conflicts=True)
+    stored = Observation.objects.order_by("pk").values_list("key", flat=True)
+    assert list(stored) == [row.key for row in rows]
+
+
+def test_json_that_is_text_already_is_stored_as_it_is(cluster: Cluster) -> None:
+    bulk.create([observation(cluster, "a", facts=bulk.Encoded(b'{"b": [1, null]}'))])
+    assert Observation.objects.get().facts == {"b": [1, None]}
 
 
 def test_nothing_to_write_is_no_statement(django_assert_num_queries: Any) -> None:
