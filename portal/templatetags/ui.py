@@ -4,7 +4,7 @@ Every value that a person reads goes through here, so that the same thing looks 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -281,15 +281,20 @@ def sort_header(context: Context, name: str, label: str, css: str = "") -> dict[
 @register.inclusion_tag("components/pagination.html", takes_context=True)
 def paginate(context: Context, page: "Page[Any]") -> dict[str, Any]:
     """Links to the other pages of a Django `Page`, keeping the query; nothing for a single page."""
+    return page_links(page, lambda number: query_with(context, page=number))
+
+
+def page_links(page: "Page[Any]", url: Callable[[int], str]) -> dict[str, Any]:
+    """What `components/pagination.html` draws; `url` makes the address of a page."""
     pages = [
-        {"number": n, "url": query_with(context, page=n), "gap": not isinstance(n, int)}
+        {"number": n, "url": url(n) if isinstance(n, int) else "", "gap": not isinstance(n, int)}
         for n in page.paginator.get_elided_page_range(page.number, on_each_side=1, on_ends=1)
     ]
     return {
         "page": page,
         "pages": pages,
-        "previous": query_with(context, page=page.number - 1) if page.has_previous() else "",
-        "next": query_with(context, page=page.number + 1) if page.has_next() else "",
+        "previous": url(page.number - 1) if page.has_previous() else "",
+        "next": url(page.number + 1) if page.has_next() else "",
         "summary": ngettext(
             "%(first)s–%(last)s of %(total)s entry",
             "%(first)s–%(last)s of %(total)s entries",
