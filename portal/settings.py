@@ -5,6 +5,7 @@ from datetime import timedelta
 from csp.constants import NONE, SELF
 
 from portal.env import BASE_DIR, credential_keys, data_dir, database, env, redis_url, secret_key
+from portal.identity import identity_provider
 
 # --- what is this instance -------------------------------------------------------------------
 
@@ -33,6 +34,8 @@ INSTALLED_APPS = [
     "django.forms",
     "allauth",
     "allauth.account",
+    "allauth.socialaccount",
+    "allauth.mfa",
     "csp",
     "django_htmx",
     "template_partials",
@@ -148,7 +151,38 @@ ACCOUNT_ADAPTER = "portal.accounts.adapter.AccountAdapter"
 # How many proxies in front write X-Forwarded-For: attempts to sign in are counted, and changes recorded, by
 # the address that they give. 0 = nobody's word is taken.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("CLAIMDESK_TRUSTED_PROXIES", 0)
-EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+# Mail ("smtp+tls://user:password@mail.example.org:587"). Without it nothing that needs mail is offered.
+MAIL_OFFERED = bool(env.str("CLAIMDESK_EMAIL_URL", ""))
+EMAIL = env.dj_email_url("CLAIMDESK_EMAIL_URL", "console:")
+EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = EMAIL["EMAIL_BACKEND"], EMAIL["EMAIL_HOST"], EMAIL["EMAIL_PORT"]
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL["EMAIL_HOST_USER"], EMAIL["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL["EMAIL_USE_TLS"], EMAIL["EMAIL_USE_SSL"]
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.str("CLAIMDESK_MAIL_FROM", "claimdesk@localhost")
+ACCOUNT_EMAIL_SUBJECT_PREFIX = f"[{ORGANISATION}] "
+ACCOUNT_EMAIL_NOTIFICATIONS = MAIL_OFFERED
+ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
+ACCOUNT_CHANGE_EMAIL = True
+ACCOUNT_MAX_EMAIL_ADDRESSES = 2
+ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
+# The organisation's identity provider, if the environment names one: see `portal.identity`.
+OIDC = identity_provider(env)
+SOCIALACCOUNT_ADAPTER = "portal.accounts.oidc.adapter.SocialAccountAdapter"
+SOCIALACCOUNT_EMAIL_REQUIRED = False
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
+# A second factor: offered to everybody, and required of administrators where this is set.
+REQUIRE_MFA = env.bool("CLAIMDESK_REQUIRE_MFA", False)
+MFA_ADAPTER = "portal.accounts.mfa.MfaAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_TOTP_ISSUER = ORGANISATION
+MFA_TOTP_TOLERANCE = 1
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+# Addresses are confirmed where there is mail; without, nobody could ever get a second factor.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+# Browsers take keys over plain HTTP from this machine only, which is where the demo runs.
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not env.bool("CLAIMDESK_BEHIND_TLS", False)
+# The desk only looks: it writes to no cluster and takes no requests.
+READ_ONLY = env.bool("CLAIMDESK_READ_ONLY", False)
 
 # --- language and time -----------------------------------------------------------------------
 

@@ -12,4 +12,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
 ]
 
 handler404 = "portal.api.handle_not_found"
+handler429 = "portal.accounts.limits.too_many"
 handler500 = "portal.api.handle_server_error"

@@ -1,11 +1,13 @@
-"""Signing in and out, the signed-in person's own pages, and the audit trail."""
+"""Signing in and out, the signed-in person's own pages, people, and the audit trail."""
 
 from allauth.account.urls import urlpatterns as allauth_patterns
 from django.urls import include, path
 
+from portal.accounts.mail import only_with_mail
+from portal.accounts.oidc import views as oidc
 from portal.accounts.views import audit, profile, tokens
 
-# What django-allauth brings for addresses that have to be confirmed, phones and codes is not offered here.
+# What django-allauth brings for phones and codes by mail is not offered here.
 OFFERED = {
     "account_login",
     "account_logout",
@@ -13,10 +15,27 @@ OFFERED = {
     "account_signup",  # says that it is closed
     "account_change_password",
     "account_reauthenticate",
+    "account_set_password",
 }
+# Only where the desk can send mail: see `mail.only_with_mail`.
+BY_MAIL = {
+    "account_email",
+    "account_confirm_email",
+    "account_email_verification_sent",
+    "account_reset_password",
+    "account_reset_password_done",
+    "account_reset_password_from_key",
+    "account_reset_password_from_key_done",
+}
+offered = [pattern for pattern in allauth_patterns if pattern.name in OFFERED]
+by_mail = [only_with_mail(pattern) for pattern in allauth_patterns if pattern.name in BY_MAIL]
 
 urlpatterns = [
-    path("accounts/", include([pattern for pattern in allauth_patterns if pattern.name in OFFERED])),
+    path("accounts/oidc/login/", oidc.oidc_login, name="oidc-login"),
+    path("accounts/oidc/callback/", oidc.oidc_callback, name="oidc-callback"),
+    path("accounts/oidc/<int:pk>/disconnect/", oidc.oidc_disconnect, name="oidc-disconnect"),
+    path("accounts/mfa/", include("allauth.mfa.urls")),
+    path("accounts/", include([*offered, *by_mail])),
     path("profile/", profile.profile, name="profile"),
     path("language/", profile.choose_language, name="set_language"),
     path("tokens/", tokens.token_list, name="token-list"),
