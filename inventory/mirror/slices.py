@@ -8,7 +8,7 @@ they are gone.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,7 @@ from inventory.mirror.taint_rules import Rules
 from inventory.mirror.taint_rules import note as note_rule
 from inventory.mirror.turn import Kind, Turn, chunks, digest
 from inventory.models import ClaimDevice, Device, DeviceProfile, Pool, ResourceSlice
+from portal.bulk import Encoded
 from portal.dra import model as dra
 from portal.dra.pools import Pools, missing_gate
 from portal.dra.taints import TaintRules
@@ -50,13 +51,21 @@ class Published:
     position: int
 
 
+class Arrival(NamedTuple):
+    """A device that was not there, with what it belongs to."""
+
+    device: Device
+    pool: Pool
+    profile: DeviceProfile
+
+
 class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
     plural = "resourceslices"
     model = ResourceSlice
     has_history = False
 
     def __init__(self) -> None:
-        self._profiles: dict[str, DeviceProfile] = {}
+        self._profiles = profiles.Known()
         # Pools whose slices changed in this batch, and slices that are gone but whose devices are still to
         # be judged.
         self._touched: set[int] = set()
@@ -93,14 +102,18 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
                 name=change.item.name,
                 uid=change.item.uid,
                 resource_version=change.item.resource_version,
-                pool=pool,
+                pool_id=pool.pk,
                 generation=change.obj.spec.pool.generation,
                 node_name=change.obj.spec.node_name or "",
-                manifest=dra.encode(change.obj),
+                manifest=Encoded(dra.encode_json(change.obj)),
             )
             rows.append(row)
         save(rows, _SLICE_COLUMNS)
         self._fresh |= {row.pk: change.obj for row, change in zip(rows, changes, strict=True)}
+
+    def _manager(self) -> Any:
+        # What a slice says is only read where its pool has to be settled anew.
+        return ResourceSlice.objects.defer("manifest")
 
     def lose(self, turn: Turn, rows: Sequence[ResourceSlice]) -> None:
         turn.fleet_changed = True
@@ -111,7 +124,7 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
     def settle(self, turn: Turn) -> None:
         """Bring pools and devices of all touched pools up to what their slices say."""
         touched, self._touched = sorted(self._touched), set()
-        for ids in chunks(touched, 200):
+        for ids in chunks(touched):
             self._settle_pools(turn, list(ids))
         self._fresh.clear()
         lost, self._lost = self._lost, set()
@@ -191,18 +204,14 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
     def _store_devices(
         self, turn: Turn, wanted: list[tuple[Pool, Published]], existing: dict[int, dict[str, Device]]
     ) -> None:
-        splits = [profiles.split(item.device, driver=item.source.spec.driver) for _, item in wanted]
-        unknown = [split for split in splits if split.digest not in self._profiles]
-        if unknown:
-            self._profiles |= profiles.ensure(unknown)
-        new: list[Device] = []
+        known = self._profiles.of([(item.device, pool.driver) for pool, item in wanted])
+        new: list[Arrival] = []
         changed: list[Device] = []
-        for (pool, item), split in zip(wanted, splits, strict=True):
-            profile = self._profiles[split.digest]
+        for (pool, item), profile in zip(wanted, known, strict=True):
             old = existing[pool.pk].get(item.device.name)
-            device = _device(turn, pool=pool, item=item, split=split, profile=profile, old=old)
+            device = _device(turn, pool=pool, item=item, profile=profile, old=old)
             if old is None:
-                new.append(device)
+                new.append(Arrival(device, pool, profile))
                 _note_appearance(turn, device, pool, profile)
             elif any(getattr(device, name) != getattr(old, name) for name in _COMPARED):
                 changed.append(device)
@@ -211,10 +220,11 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             else:
                 continue
             turn.new_profiles.add(profile.pk)
-        save([*new, *changed], _DEVICE_COLUMNS)
-        turn.dirty_devices |= {device.pk for device in new}
-        turn.new_devices |= {device.pk for device in [*new, *changed]}
-        turn.dirty_counts |= {device.node_name for device in [*new, *changed]} - {""}
+        stored = [*(arrival.device for arrival in new), *changed]
+        save(stored, _DEVICE_COLUMNS)
+        turn.dirty_devices |= {arrival.device.pk for arrival in new}
+        turn.new_devices |= {device.pk for device in stored}
+        turn.dirty_counts |= {device.node_name for device in stored} - {""}
         _note_rules(turn, new)
         _link_holders(turn, new)
 
@@ -279,27 +289,26 @@ def _device(
     *,
     pool: Pool,
     item: Published,
-    split: profiles.Split,
     profile: DeviceProfile,
     old: Device | None,
 ) -> Device:
     spec = item.source.spec
     node = (item.device.node_name if spec.per_device_node_selection else spec.node_name) or ""
-    taints: list[dict[str, Any]] = msgspec.to_builtins(item.device.taints)
+    pieces = profiles.identity_of(item.device, driver=pool.driver)
     return Device(
         pk=old.pk if old else None,
         cluster_id=turn.cluster_id,
-        pool=pool,
+        pool_id=pool.pk,
         slice_id=item.slice_id,
-        profile=profile,
+        profile_id=profile.pk,
         name=item.device.name,
         position=item.position,
-        identity=split.identity,
+        identity=pieces,
         hardware_id=identity.hardware_id(
-            split.identity, driver=pool.driver, device=item.device.name, place=node or pool.name
+            pieces, driver=pool.driver, device=item.device.name, place=node or pool.name
         ),
         node_name=node,
-        taints=list(taints),
+        taints=[msgspec.to_builtins(taint) for taint in item.device.taints],
         # Settled before the commit, see `states`.
         state=old.state if old else Device.State.UNAVAILABLE,
         reason=old.reason if old else "",
@@ -329,7 +338,11 @@ def _note_appearance(turn: Turn, device: Device, pool: Pool, profile: DeviceProf
         key=_device_key(device, pool, "appeared", turn),
         moment=turn.observed(),
         name=device.name,
-        facts={**_facts(device, pool, profile.digest), "product": profile.product},
+        facts={
+            **_facts(device, pool, profile.digest),
+            "product": profile.product,
+            "unavailable": _barrier(device),
+        },
     )
     for taint in device.taints:
         _note_taint(turn, Kind.DEVICE_TAINTED, device, pool, digest_of=profile.digest, taint=taint)
@@ -341,8 +354,13 @@ def _note_loss(turn: Turn, device: Device, pool: Pool, profile_digest: str) -> N
         key=_device_key(device, pool, "gone", turn),
         moment=turn.observed(),
         name=device.name,
-        facts=_facts(device, pool, profile_digest),
+        facts={**_facts(device, pool, profile_digest), "unavailable": _barrier(device)},
     )
+
+
+def _barrier(device: Device) -> str:
+    """Why the device cannot be had, as far as it was judged: that comes and goes with it."""
+    return device.reason if device.state == Device.State.UNAVAILABLE else ""
 
 
 def _note_change(turn: Turn, device: Device, old: Device, pool: Pool, profile: DeviceProfile) -> None:
@@ -373,17 +391,17 @@ def _note_taint(
     )
 
 
-def _note_rules(turn: Turn, new: list[Device]) -> None:
+def _note_rules(turn: Turn, new: Sequence[Arrival]) -> None:
     """Rules taint devices that come under them, too."""
     rules = Rules.of(turn.cluster_id) if new else None
-    for device in new if rules else ():
+    for device, pool, _profile in new if rules else ():
         assert rules is not None
-        pool = device.pool
+        device.pool = pool
         for rule in rules.on(driver=pool.driver, pool=pool.name, device=device.name):
             note_rule(turn, Kind.DEVICE_TAINTED, rule, device, again=turn.now.isoformat())
 
 
-def _link_holders(turn: Turn, new: list[Device]) -> None:
+def _link_holders(turn: Turn, new: Sequence[Arrival]) -> None:
     """Results of allocations that named these devices before they were (or were again) published."""
     if not new:
         return
@@ -397,11 +415,13 @@ def _link_holders(turn: Turn, new: list[Device]) -> None:
     )
     if not dangling:
         return
-    by_name = {(device.pool.driver, device.pool.name, device.name): device for device in new}
+    by_name = {(arrival.pool.driver, arrival.pool.name, arrival.device.name): arrival for arrival in new}
     linked = []
     for result in dangling:
-        device = by_name.get((result.driver, result.pool_name, result.device_name))
-        if device is not None:
+        arrival = by_name.get((result.driver, result.pool_name, result.device_name))
+        if arrival is not None:
+            device = arrival.device
+            device.profile = arrival.profile
             result.device = device
             if not result.identified:
                 result.identified = True

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from inventory.mirror import complaints, reach
 from inventory.mirror.taint_rules import Rules
-from inventory.mirror.turn import Turn, chunks
-from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Pool, ResourceSlice
+from inventory.mirror.turn import Turn, chunks, digest
+from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Observation, Pool, ResourceSlice
+from inventory.products import PARTITION
 from portal.dra import model as dra
 from portal.dra.quantity import InvalidQuantity
 from portal.dra.taints import PREVENTING
@@ -84,10 +85,41 @@ def refresh(turn: Turn) -> None:
             verdict = (*_judge(device, around), _health(device, around))
             if verdict != (device.state, device.reason, device.health):
                 verdicts[verdict].append(device.pk)
+                _note_availability(turn, device, around.pools[device.pool_id], verdict)
     for (state, reason, health), changed in verdicts.items():
         for ids in chunks(changed):
             Device.objects.filter(pk__in=ids).update(state=state, reason=reason, health=health)
     turn.changed = turn.changed or bool(verdicts)
+
+
+def _note_availability(turn: Turn, device: _Device, pool: Pool, verdict: Verdict) -> None:
+    """Keep for history whether the device could be had, which nothing else tells: nodes are cordoned, pools
+    become incomplete. Who held it is told by its claims."""
+    was, now = _barrier(device.state, device.reason), _barrier(*verdict[:2])
+    if was == now or (device.profile.kind == PARTITION and Reason.PARENT_HELD in {was, now}):
+        return
+    kind = Observation.Kind.DEVICE_UNAVAILABLE if now else Observation.Kind.DEVICE_AVAILABLE
+    place = digest(pool.driver, pool.name, device.name)
+    facts = {
+        "driver": pool.driver,
+        "pool": pool.name,
+        "device": device.name,
+        "node": device.node_name,
+        "profile": device.profile.digest,
+        "was": was,
+    }
+    turn.observe(
+        kind,
+        key=f"device/{place}/{now or 'available'}/{turn.now.isoformat()}",
+        moment=turn.observed(),
+        name=device.name,
+        facts=facts | {"reason": now} if now else facts,
+    )
+
+
+def _barrier(state: str, reason: str) -> str:
+    """Why a device that nobody holds cannot be had; "" where it can, or is held, or was not judged yet."""
+    return reason if state == State.UNAVAILABLE else ""
 
 
 def _touched(turn: Turn) -> Iterator[list[_Device]]:

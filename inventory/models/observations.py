@@ -3,8 +3,15 @@
 from typing import ClassVar
 
 from django.db import models
+from django.db.models import Q
 
 from inventory.models.clusters import Cluster
+
+# Kinds that are asked for by time: how many devices there were, and when claims were made.
+CHARTED = (
+    *("device-appeared", "device-gone", "device-unavailable", "device-available"),
+    *("gap", "claim-created", "claim-deleted"),
+)
 
 
 class Observation(models.Model):
@@ -31,6 +38,12 @@ class Observation(models.Model):
         DEVICE_GONE = "device-gone"
         DEVICE_TAINTED = "device-tainted"
         DEVICE_UNTAINTED = "device-untainted"
+        # facts: the device's, and {"reason", "was"}: why a device that nobody holds cannot be had from now
+        # on, and why it could not before ("" = it could). Partitions that merely make room for each other
+        # are not told of.
+        DEVICE_UNAVAILABLE = "device-unavailable"
+        # facts: the device's, and {"was"}.
+        DEVICE_AVAILABLE = "device-available"
         NODE_DOWN = "node-down"
         NODE_UP = "node-up"
         # The time between facts["from"] and `at` was not covered by a live watch of facts["resource"].
@@ -64,7 +77,11 @@ class Observation(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["cluster", "key"], name="one_observation_per_fact")
         ]
-        indexes: ClassVar = [models.Index(fields=["cluster", "id"])]
+        indexes: ClassVar = [
+            models.Index(fields=["cluster", "id"]),
+            # What charts go through, period by period; few among all.
+            models.Index(fields=["kind", "at"], condition=Q(kind__in=CHARTED), name="observation_charted"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"

@@ -103,7 +103,11 @@ def test_a_deleted_slice_takes_its_pool_and_devices(mirror: Mirror) -> None:
     mirror.see(slice_)
     mirror.see(slice_, deleted=True)
     assert (ResourceSlice.objects.count(), Pool.objects.count(), Device.objects.count()) == (0, 0, 0)
-    assert [o.kind for o in mirror.observed()] == ["device-appeared", "device-gone"]
+    appeared, barred, gone = mirror.observed()
+    assert [o.kind for o in (appeared, barred, gone)] == [
+        *("device-appeared", "device-unavailable", "device-gone")
+    ]
+    assert [o.facts["unavailable"] for o in (appeared, gone)] == ["", "node-missing"]
 
 
 def test_a_slice_recreated_under_its_name_keeps_the_devices(mirror: Mirror) -> None:
@@ -114,17 +118,19 @@ def test_a_slice_recreated_under_its_name_keeps_the_devices(mirror: Mirror) -> N
     mirror.lists(again, kind="ResourceSlice")
     assert Device.objects.get().pk == pk
     assert ResourceSlice.objects.get().uid == "another"
-    assert [o.kind for o in mirror.observed()] == ["device-appeared"]
+    assert len(mirror.observed("device-appeared", "device-gone")) == 1
 
 
 def test_another_piece_under_the_same_name_is_told(mirror: Mirror) -> None:
     one = resource_slice("s1", [gpu(0)])
     mirror.see(one)
     mirror.see(changed(one, spec=one["spec"] | {"devices": [gpu(0, node="repaired")]}))
-    assert [(o.kind, o.facts["hardware_id"]) for o in mirror.observed()] == [
-        ("device-appeared", "GPU-n1-0"),
-        ("device-gone", "GPU-n1-0"),
-        ("device-appeared", "GPU-repaired-0"),
+    told = mirror.observed("device-appeared", "device-gone")
+    assert [(o.kind, o.facts["hardware_id"], o.facts["unavailable"]) for o in told] == [
+        ("device-appeared", "GPU-n1-0", ""),
+        ("device-gone", "GPU-n1-0", "node-missing"),
+        # The other piece cannot be had for the same reason.
+        ("device-appeared", "GPU-repaired-0", "node-missing"),
     ]
 
 
@@ -137,7 +143,9 @@ def test_taints_come_and_go(mirror: Mirror) -> None:
     assert states(mirror) == {"gpu-0": ("unavailable", "device-tainted")}
     mirror.see(changed(one))
     assert states(mirror) == {"gpu-0": ("free", "")}
-    assert [o.kind for o in mirror.observed()[-2:]] == ["device-tainted", "device-untainted"]
+    assert [o.kind for o in mirror.observed()[-4:]] == [
+        *("device-tainted", "device-unavailable", "device-untainted", "device-available")
+    ]
 
 
 def test_only_a_completed_list_makes_anything_gone(mirror: Mirror) -> None:

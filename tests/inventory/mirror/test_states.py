@@ -56,6 +56,32 @@ def test_a_held_device_is_held_whatever_its_node_does(mirror: Mirror) -> None:
     assert state() == ("held", "")
 
 
+def test_whether_a_device_could_be_had_is_kept_for_history(mirror: Mirror) -> None:
+    mirror.see(node())
+    mirror.see(resource_slice("s1", [gpu(0)]))
+    mirror.see(node(unschedulable=True))
+    mirror.see(node(ready=False))
+    mirror.see(claim(allocated=allocation(result("gpu-0"))))
+    told = mirror.observed("device-unavailable", "device-available")
+    assert [(o.kind, o.facts["was"], o.facts.get("reason")) for o in told] == [
+        ("device-unavailable", "", "node-cordoned"),
+        ("device-unavailable", "node-cordoned", "node-not-ready"),
+        # Somebody holds it: that is told by the claim.
+        ("device-available", "node-not-ready", None),
+    ]
+
+
+def test_partitions_that_make_room_for_each_other_are_not_told_of(mirror: Mirror) -> None:
+    mirror.see(node())
+    mirror.see(*partitioned())
+    mirror.see(claim("half", allocated=allocation(result("gpu-0-mig-0"))))
+    told = mirror.observed("device-unavailable", "device-available")
+    assert [(o.name, o.facts.get("reason")) for o in told] == [("gpu-0", "counters-used")]
+    mirror.see(node(ready=False))
+    (_whole, rest) = mirror.observed("device-unavailable")
+    assert (rest.name, rest.facts["reason"]) == ("gpu-0-mig-1", "node-not-ready")
+
+
 def test_a_heartbeat_of_a_node_touches_no_device(mirror: Mirror) -> None:
     made = node()
     mirror.see(made)
