@@ -113,7 +113,7 @@
     document.getElementById("cd-live").textContent = text;
   }
 
-  // --- htmx: trouble is shown, not swallowed; a hidden page does not poll ----------------------
+  // --- htmx: trouble is shown, not swallowed (the pace of polls: live.js) ----------------------
   var trouble = document.getElementById("cd-trouble");
   function complain(kind) {
     trouble.querySelector("span").textContent = trouble.getAttribute("data-" + kind);
@@ -126,10 +126,6 @@
   });
   document.addEventListener("htmx:afterRequest", function (event) {
     if (event.detail.successful) trouble.hidden = true;
-  });
-  document.addEventListener("htmx:beforeRequest", function (event) {
-    var trigger = event.detail.requestConfig.triggeringEvent;
-    if (document.hidden && !trigger) event.preventDefault();
   });
   document.addEventListener("htmx:afterSwap", function (event) {
     prepare(document);
