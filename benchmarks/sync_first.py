@@ -89,7 +89,7 @@ def measure(options: argparse.Namespace) -> int:
         with clock() as plain, clusters.client_for(bench) as client:
             count = sum(len(page.items) for page in client.list_pages(RESOURCE_SLICES))
         print(f"plain list of {count} slices    {plain}")
-        follower._ORDER = {"resourceslices": ()}
+        follower._ORDER = {"nodes": (), "resourceslices": ("nodes",)}
     before = peak_mib()
     with clock() as taken, profiled(wanted=options.profile):
         _, listed = follow_until_listed(bench, only=["resourceslices"] if options.measure == "slices" else ())

@@ -5,6 +5,7 @@ names that attributes usually have.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 # Bare attribute names, lower-case, whose value belongs to one piece (or to its place in one machine).
@@ -44,6 +45,8 @@ def qualified(name: str, *, driver: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 
 
+# A fleet has few names and very many devices.
+@lru_cache(maxsize=4096)
 def is_identity(name: str, *, driver: str) -> bool:
     """Whether an attribute (bare or qualified) identifies the single piece and stays out of the profile."""
     bare = name.rpartition("/")[2].lower()
@@ -76,11 +79,17 @@ def physical_names(identity: TypedValues, *, driver: str) -> frozenset[str]:
 def _bare_values(identity: TypedValues) -> dict[str, str]:
     """Bare lower-case name → value; where two domains use one name, the driver-independent domain wins."""
     values: dict[str, str] = {}
-    for name in sorted(identity, key=lambda name: name.startswith("resource.kubernetes.io/")):
+    for name, bare in _bare_names(tuple(identity)):
         value = identity[name].get("string")
         if isinstance(value, str):
-            values[name.rpartition("/")[2].lower()] = value.strip()
+            values[bare] = value.strip()
     return values
+
+
+@lru_cache(maxsize=4096)
+def _bare_names(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    ordered = sorted(names, key=lambda name: name.startswith("resource.kubernetes.io/"))
+    return tuple((name, name.rpartition("/")[2].lower()) for name in ordered)
 
 
 def _first(values: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -32,11 +32,16 @@ class Encoded:
         self.text = text.decode()
 
 
-def append(rows: Sequence[models.Model], *, ignore_conflicts: bool = False) -> None:
+def append(
+    rows: Sequence[Any], *, model: type[models.Model] | None = None, ignore_conflicts: bool = False
+) -> None:
     """Insert rows of one model that nobody needs the primary keys of. With `ignore_conflicts`, a row that
-    breaks a unique constraint is left out."""
+    breaks a unique constraint is left out. Given the model, anything with its columns as attributes is a
+    row."""
     if rows:
-        _write(rows, _columns(type(rows[0])), tail=" ON CONFLICT DO NOTHING" if ignore_conflicts else "")
+        model = model or type(rows[0])
+        tail = " ON CONFLICT DO NOTHING" if ignore_conflicts else ""
+        _write(model, rows, _columns(model), tail=tail)
 
 
 def create(rows: Sequence[Row]) -> None:
@@ -47,7 +52,7 @@ def create(rows: Sequence[Row]) -> None:
     model = type(rows[0])
     for row, number in zip(rows, _numbers(model, len(rows)), strict=True):
         row.pk = number
-    _write(rows, _columns(model, keyed=True))
+    _write(model, rows, _columns(model, keyed=True))
     for row in rows:
         row._state.adding = False
         row._state.db = connection.alias
@@ -62,7 +67,7 @@ def overwrite(rows: Sequence[models.Model], columns: Sequence[str]) -> None:
     changed = (quote(model._meta.get_field(name).column) for name in columns)
     sets = ", ".join(f"{column} = excluded.{column}" for column in changed)
     key = quote(model._meta.pk.column)
-    _write(rows, _columns(model, keyed=True), tail=f" ON CONFLICT ({key}) DO UPDATE SET {sets}")
+    _write(model, rows, _columns(model, keyed=True), tail=f" ON CONFLICT ({key}) DO UPDATE SET {sets}")
 
 
 def _columns(model: type[models.Model], *, keyed: bool = False) -> "list[models.Field[Any, Any]]":
@@ -90,12 +95,16 @@ def _numbers(model: type[models.Model], count: int) -> Iterable[int]:
 
 
 def _write(
-    rows: Sequence[models.Model], fields: "Sequence[models.Field[Any, Any]]", *, tail: str = ""
+    model: type[models.Model],
+    rows: Sequence[Any],
+    fields: "Sequence[models.Field[Any, Any]]",
+    *,
+    tail: str = "",
 ) -> None:
     """All rows or none; and without a transaction around it, SQLite would commit each row by itself."""
     quote = connection.ops.quote_name
     # Nothing but names of our own tables and columns goes into the text of statements (S608 asks).
-    table = quote(rows[0]._meta.db_table)
+    table = quote(model._meta.db_table)
     names = ", ".join(quote(str(field.column)) for field in fields)
     values = _values(rows, fields)
     with transaction.atomic(savepoint=False):
@@ -134,7 +143,7 @@ def _copy_by_way_of_another_table(table: str, names: str, values: Iterable[Value
 # --- values -----------------------------------------------------------------------------------------------
 
 
-def _values(rows: Sequence[models.Model], fields: "Sequence[models.Field[Any, Any]]") -> list[Values]:
+def _values(rows: Sequence[Any], fields: "Sequence[models.Field[Any, Any]]") -> list[Values]:
     columns = zip(*map(attrgetter(*[field.attname for field in fields]), rows), strict=True)
     return list(
         zip(*(_converted(field, column) for field, column in zip(fields, columns, strict=True)), strict=True)
@@ -147,7 +156,7 @@ def _converted(field: "models.Field[Any, Any]", column: Values) -> Values:
         return column
     if isinstance(field, models.CharField | models.TextField):
         # Members of TextChoices are not quite text to the driver.
-        return [value if value is None or value.__class__ is str else str(value) for value in column]
+        return [str.__str__(value) if isinstance(value, str) else _text(value) for value in column]
     if isinstance(field, models.DateTimeField):
         # Most rows of a lot have the same times.
         known = {value: connection.ops.adapt_datetimefield_value(value) for value in set(column)}
@@ -155,6 +164,10 @@ def _converted(field: "models.Field[Any, Any]", column: Values) -> Values:
     if isinstance(field, models.JSONField) and field.encoder is None:
         return [None if value is None else _json(value) for value in column]
     return [field.get_db_prep_save(value, connection) for value in column]
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _json(value: Any) -> str:

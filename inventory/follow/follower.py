@@ -298,7 +298,8 @@ _RELEVANT = {"pods": uses_devices, "jobs": pods_use_devices}
 _ORDER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(PLAIN, ()),
     "nodes": (),
-    "resourceslices": (),
+    # What a node says decides about its devices.
+    "resourceslices": ("nodes",),
     "devicetaintrules": ("resourceslices",),
     "deviceclasses": (),
     "resourceclaimtemplates": (),

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+import msgspec
+
 from inventory.models import Observation
 from portal.dra.features import Features
 
@@ -28,6 +30,23 @@ class Moment:
     uncertainty: timedelta = timedelta(0)
 
 
+class Noted(msgspec.Struct, gc=False):
+    """An observation that is to be appended, by the columns of `Observation`; a first sync has many of them,
+    and a model takes ten times as long to make."""
+
+    cluster_id: int
+    kind: str
+    at: datetime
+    source: str
+    uncertainty_us: int
+    observed_at: datetime
+    namespace: str
+    name: str
+    uid: str
+    facts: Mapping[str, Any]
+    key: str
+
+
 @dataclass
 class Turn:
     """Collects what one transaction does to one cluster's mirror.
@@ -44,7 +63,7 @@ class Turn:
     changed: bool = False
     # Whether slices, classes or what matters of nodes changed (as opposed to who holds what).
     fleet_changed: bool = False
-    observations: list[Observation] = field(default_factory=list)
+    observations: list[Noted] = field(default_factory=list)
     # Whose devices' states must be looked at again before the commit.
     dirty_pools: set[int] = field(default_factory=set)
     dirty_devices: set[int] = field(default_factory=set)
@@ -55,17 +74,19 @@ class Turn:
     # Profiles that (may) have come new to this cluster, and devices that are new or have another identity.
     new_profiles: set[int] = field(default_factory=set)
     new_devices: set[int] = field(default_factory=set)
+    _observed: Moment = Moment(LONG_AGO, Source.OBSERVED)
 
     def begin(self, *, received_at: datetime, since: datetime | None) -> None:
         """Start with a batch; converts our clock to the cluster's where they differ notably."""
         skew = self.skew if abs(self.skew) >= NOTABLE_SKEW else timedelta(0)
         self.now = received_at + skew
         self.since = since + skew if since is not None else None
+        width = self.now - self.since if self.since is not None else timedelta(0)
+        self._observed = Moment(self.now, Source.OBSERVED, max(width, timedelta(0)))
 
     def observed(self) -> Moment:
         """Now, as uncertain as the coverage was."""
-        width = self.now - self.since if self.since is not None else timedelta(0)
-        return Moment(self.now, Source.OBSERVED, max(width, timedelta(0)))
+        return self._observed
 
     def told(self, at: datetime | None, source: Source) -> Moment:
         """A time that the cluster gives, or `observed` where it gives none."""
@@ -84,7 +105,7 @@ class Turn:
     ) -> None:
         """Append a fact. `key` is its natural key: the same fact seen twice is stored once."""
         self.observations.append(
-            Observation(
+            Noted(
                 cluster_id=self.cluster_id,
                 kind=kind,
                 at=moment.at,
@@ -94,8 +115,8 @@ class Turn:
                 namespace=namespace,
                 name=name,
                 uid=uid,
-                facts=dict(facts or {}),
-                key=short(key, 200),
+                facts=facts or {},
+                key=key if len(key) <= 200 else short(key, 200),
             )
         )
 

@@ -122,7 +122,7 @@ class Writer:
     def _append(self, turn: Turn) -> int:
         if not turn.observations:
             return 0
-        bulk.append(turn.observations, ignore_conflicts=True)
+        bulk.append(turn.observations, model=Observation, ignore_conflicts=True)
         return len(turn.observations)
 
     def _forget(self) -> None:

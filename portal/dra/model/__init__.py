@@ -45,6 +45,7 @@ from portal.dra.model.decode import (
     decode_object,
     decode_page,
     encode,
+    encode_json,
     walk_list,
 )
 from portal.dra.model.nodes import (
@@ -153,5 +154,6 @@ __all__ = [
     "decode_object",
     "decode_page",
     "encode",
+    "encode_json",
     "walk_list",
 ]

@@ -127,11 +127,18 @@ def decode_page(raw: bytes) -> Page:
 
 def encode(struct: msgspec.Struct) -> dict[str, Any]:
     """The API's JSON form as plain dicts and lists; whole objects get their kind and v1 apiVersion."""
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(struct))
-    kind = type(struct).__name__
-    if kind in _TYPES:
-        return {"apiVersion": _VERSIONS[kind][0], "kind": kind, **data}
+    data: dict[str, Any] = msgspec.json.decode(encode_json(struct))
     return data
+
+
+def encode_json(struct: msgspec.Struct) -> bytes:
+    """The same as JSON text."""
+    body = msgspec.json.encode(struct)
+    kind = type(struct).__name__
+    if kind not in _TYPES:
+        return body
+    header = msgspec.json.encode({"apiVersion": _VERSIONS[kind][0], "kind": kind})
+    return header if body == b"{}" else header[:-1] + b"," + body[1:]
 
 
 def _decode(raw: bytes | str | dict[str, Any], *, kind: str, api_version: str, source: str) -> Object:
