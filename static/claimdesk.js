@@ -2,6 +2,17 @@
 (function () {
   "use strict";
 
+  // --- the reader's time zone: the desk writes times in it, unless the profile names one ------------
+  try {
+    var zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    if (zone && document.cookie.split("; ").indexOf("claimdesk-zone=" + zone) < 0) {
+      document.cookie = "claimdesk-zone=" + zone + "; path=/; max-age=31536000; samesite=lax" +
+        (location.protocol === "https:" ? "; secure" : "");
+    }
+  } catch (error) {
+    // A browser that does not tell it: times are in UTC.
+  }
+
   // --- theme: as the system, light, dark -------------------------------------------------------
   var order = ["auto", "light", "dark"];
   document.querySelectorAll("[data-theme-toggle]").forEach(function (button) {
@@ -32,6 +43,50 @@
   }
   document.addEventListener("click", function (event) {
     closeMenus(event.target.closest("details.cd-menu"));
+  });
+
+  // Arrows walk through an open menu; Tab leaves it and closes it.
+  document.addEventListener("keydown", function (event) {
+    var menu = event.target.closest("details.cd-menu");
+    if (!menu || ["ArrowDown", "ArrowUp", "Home", "End"].indexOf(event.key) < 0) return;
+    event.preventDefault();
+    menu.open = true;
+    var entries = Array.prototype.slice.call(menu.querySelectorAll("a[href], button"));
+    var place = entries.indexOf(document.activeElement);
+    if (event.key === "Home") place = 0;
+    else if (event.key === "End") place = entries.length - 1;
+    else if (place < 0) place = event.key === "ArrowDown" ? 0 : entries.length - 1;
+    else place = (place + (event.key === "ArrowDown" ? 1 : -1) + entries.length) % entries.length;
+    if (entries[place]) entries[place].focus();
+  });
+  document.addEventListener("focusout", function (event) {
+    var menu = event.target.closest("details.cd-menu[open]");
+    if (menu && event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
+  });
+
+  // --- the navigation on a phone: it takes the focus, keeps it, and gives it back ------------------
+  var drawer = document.getElementById("site-nav");
+  var burger = document.querySelector(".cd-burger");
+  function drawerIsOpen() {
+    return drawer !== null && location.hash === "#site-nav" && burger.offsetParent !== null;
+  }
+  window.addEventListener("hashchange", function (event) {
+    if (drawerIsOpen()) drawer.querySelector(".cd-nav-close").focus();
+    else if (/#site-nav$/.test(event.oldURL) && burger) burger.focus();
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.key !== "Tab" || !drawerIsOpen()) return;
+    var stops = Array.prototype.slice.call(drawer.querySelectorAll("a[href], button")).filter(function (stop) {
+      return stop.offsetParent !== null;
+    });
+    var first = stops[0], last = stops[stops.length - 1];
+    if (event.shiftKey && (document.activeElement === first || !drawer.contains(document.activeElement))) {
+      event.preventDefault();
+      last.focus();
+    } else if (!event.shiftKey && (document.activeElement === last || !drawer.contains(document.activeElement))) {
+      event.preventDefault();
+      first.focus();
+    }
   });
 
   function typing(element) {
@@ -113,19 +168,51 @@
     document.getElementById("cd-live").textContent = text;
   }
 
-  // --- htmx: trouble is shown, not swallowed (the pace of polls: live.js) ----------------------
+  // --- htmx: trouble is shown with the way out, not swallowed (the pace of polls: live.js) -------
   var trouble = document.getElementById("cd-trouble");
-  function complain(kind) {
-    trouble.querySelector("span").textContent = trouble.getAttribute("data-" + kind);
+  var failed = null; // The request to be tried again.
+  var KINDS = { 401: "signed-out", 403: "forbidden", 404: "gone", 410: "gone", 429: "too-many" };
+  // What helps: signing in, another try, or the page anew.
+  var WAYS_OUT = {
+    "offline": ["retry"], "failed": ["retry", "reload"], "too-many": ["retry"],
+    "signed-out": ["sign-in"], "forbidden": ["reload"], "gone": ["reload"],
+  };
+  function complain(kind, detail) {
+    failed = detail.requestConfig;
+    trouble.querySelectorAll("[data-trouble]").forEach(function (way) {
+      var name = way.getAttribute("data-trouble");
+      way.hidden = name !== "close" && WAYS_OUT[kind].indexOf(name) < 0;
+    });
+    var here = location.pathname + location.search;
+    var signIn = trouble.querySelector("[data-trouble=sign-in]");
+    signIn.href = signIn.pathname + "?next=" + encodeURIComponent(here);
     trouble.hidden = false;
+    trouble.querySelector("[role=alert]").textContent = trouble.getAttribute("data-" + kind);
   }
-  document.addEventListener("htmx:sendError", function () { complain("offline"); });
-  document.addEventListener("htmx:timeout", function () { complain("offline"); });
+  function relieve() {
+    trouble.hidden = true;
+    trouble.querySelector("[role=alert]").textContent = "";
+  }
+  document.addEventListener("htmx:sendError", function (event) { complain("offline", event.detail); });
+  document.addEventListener("htmx:timeout", function (event) { complain("offline", event.detail); });
   document.addEventListener("htmx:responseError", function (event) {
-    complain(event.detail.xhr.status === 401 ? "signed-out" : "failed");
+    complain(KINDS[event.detail.xhr.status] || "failed", event.detail);
   });
   document.addEventListener("htmx:afterRequest", function (event) {
-    if (event.detail.successful) trouble.hidden = true;
+    if (event.detail.successful && !trouble.hidden) relieve();
+  });
+  trouble.addEventListener("click", function (event) {
+    var way = event.target.closest("[data-trouble]");
+    if (!way) return;
+    switch (way.getAttribute("data-trouble")) {
+      case "retry":
+        relieve();
+        // With the event: a request without one is a poll, which waits for its time.
+        if (failed) window.htmx.ajax(failed.verb, failed.path, { source: failed.elt, target: failed.target, event: event });
+        break;
+      case "reload": location.reload(); break;
+      case "close": relieve(); break;
+    }
   });
   document.addEventListener("htmx:afterSwap", function (event) {
     prepare(document);

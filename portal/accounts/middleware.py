@@ -10,6 +10,9 @@ from django.utils import timezone, translation
 
 from portal.accounts.models import User
 
+ZONE_COOKIE = "claimdesk-zone"
+LONGEST_ZONE = 64
+
 
 class SignInMiddleware(LoginRequiredMiddleware):
     """Every page needs a sign-in unless its view says otherwise (`login_not_required`).
@@ -27,7 +30,7 @@ class SignInMiddleware(LoginRequiredMiddleware):
 
 
 class PersonMiddleware:
-    """Activates what a signed-in person chose; without a choice the browser's language and UTC stand.
+    """Activates what a signed-in person chose; without a choice the browser's language and time zone stand.
 
     Comes after LocaleMiddleware (whose cookie serves those who are not signed in) and after authentication.
     """
@@ -37,7 +40,8 @@ class PersonMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         user = request.user
-        zone = settings.TIME_ZONE
+        # What `claimdesk.js` found out; UTC until it has, and where no script runs.
+        zone = request.COOKIES.get(ZONE_COOKIE) or settings.TIME_ZONE
         if isinstance(user, User):
             if user.language in dict(settings.LANGUAGES):
                 translation.activate(user.language)
@@ -49,7 +53,7 @@ class PersonMiddleware:
 
 def _zone(name: str) -> zoneinfo.ZoneInfo:
     try:
-        return zoneinfo.ZoneInfo(name)
-    except (ValueError, zoneinfo.ZoneInfoNotFoundError):
-        # A zone that this machine's data no longer has must not lock anybody out.
+        return zoneinfo.ZoneInfo(name if len(name) <= LONGEST_ZONE else "UTC")
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        # A zone that this machine's data no longer has, or that somebody made up, must not lock anybody out.
         return zoneinfo.ZoneInfo("UTC")

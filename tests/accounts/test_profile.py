@@ -127,3 +127,39 @@ def test_a_password_that_cannot_be_changed_is_explained(
     assert message in page.content.decode()
     assert User.objects.get(pk=cast.member.pk).check_password(PASSWORD)
     assert not AuditEntry.objects.exists()
+
+
+def test_without_a_choice_times_are_told_in_the_browsers_zone(client: Client, cast: Cast) -> None:
+    client.force_login(cast.member)
+    client.cookies["claimdesk-zone"] = "Asia/Tokyo"
+
+    # The project began at 09:30 UTC.
+    page = client.get("/projects/tides/").content.decode()
+    assert 'title="2026-03-10 09:30:00 UTC">2026-03-10 18:30</time>' in page
+
+    cast.member.time_zone = "Europe/Berlin"
+    cast.member.save()
+    assert ">2026-03-10 10:30</time>" in client.get("/projects/tides/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "zone", ["Mars/Base", "../../etc/passwd", "Europe", "x" * 5000, "\x00", "/etc/localtime"]
+)
+def test_a_made_up_zone_is_utc(client: Client, cast: Cast, zone: str) -> None:
+    client.force_login(cast.member)
+    client.cookies["claimdesk-zone"] = zone
+
+    assert ">2026-03-10 09:30</time>" in client.get("/projects/tides/").content.decode()
+
+
+def test_zones_are_offered_once_and_by_the_names_of_their_places(client: Client, cast: Cast) -> None:
+    cast.member.time_zone = "Asia/Calcutta"
+    cast.member.save()
+    client.force_login(cast.member)
+
+    page = client.get("/profile/", headers={"Accept-Language": "zh-CN"}).content.decode()
+
+    assert '<option value="Europe/Berlin">柏林 (UTC+0' in page
+    assert '<option value="Asia/Kolkata">加尔各答 (UTC+05:30)</option>' in page
+    # What somebody chose long ago stays a choice.
+    assert '<option value="Asia/Calcutta" selected>' in page
