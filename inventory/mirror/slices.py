@@ -6,17 +6,19 @@ they are gone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from inventory import identity, profiles
+from inventory.mirror import states
 from inventory.mirror.batches import Item
 from inventory.mirror.claims import hardware_facts
 from inventory.mirror.decoding import decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, Unusable, save
+from inventory.mirror.states import Arrival
 from inventory.mirror.taint_rules import Rules
 from inventory.mirror.taint_rules import note as note_rule
 from inventory.mirror.turn import Kind, Turn, chunks, digest
@@ -49,14 +51,6 @@ class Published:
     source: dra.ResourceSlice
     slice_id: int
     position: int
-
-
-class Arrival(NamedTuple):
-    """A device that was not there, with what it belongs to."""
-
-    device: Device
-    pool: Pool
-    profile: DeviceProfile
 
 
 class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
@@ -177,7 +171,8 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
                 continue
             if _update_pool(pool, [item for _, item in members], turn):
                 changed_pools.append(pool)
-                turn.dirty_pools.add(pool_id)
+                if existing[pool_id]:
+                    turn.dirty_pools.add(pool_id)
             published = {p.device.name: p for p in _published(members, complete=pool.complete)}
             wanted += [(pool, item) for item in published.values()]
             gone += [device for name, device in existing[pool_id].items() if name not in published]
@@ -220,13 +215,20 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             else:
                 continue
             turn.new_profiles.add(profile.pk)
+        rules = Rules.of(turn.cluster_id) if new else Rules(())
+        waited_for = _waiting(turn, new)
+        states.judge_new(turn, [arrival for arrival in new if _name(arrival) not in waited_for], rules)
         stored = [*(arrival.device for arrival in new), *changed]
         save(stored, _DEVICE_COLUMNS)
-        turn.dirty_devices |= {arrival.device.pk for arrival in new}
+        turn.dirty_devices |= {
+            arrival.device.pk
+            for arrival in new
+            if _name(arrival) in waited_for or not states.is_simple(arrival)
+        }
         turn.new_devices |= {device.pk for device in stored}
         turn.dirty_counts |= {device.node_name for device in stored} - {""}
-        _note_rules(turn, new)
-        _link_holders(turn, new)
+        _note_rules(turn, new, rules)
+        _link_holders(turn, new, waited_for)
 
     def _drop(self, turn: Turn, gone: list[Device], pools: dict[int, Pool]) -> None:
         if not gone:
@@ -309,7 +311,7 @@ def _device(
         ),
         node_name=node,
         taints=[msgspec.to_builtins(taint) for taint in item.device.taints],
-        # Settled before the commit, see `states`.
+        # Settled before it is stored, or before the commit, see `states`.
         state=old.state if old else Device.State.UNAVAILABLE,
         reason=old.reason if old else "",
         first_seen_at=old.first_seen_at if old else turn.now,
@@ -391,21 +393,26 @@ def _note_taint(
     )
 
 
-def _note_rules(turn: Turn, new: Sequence[Arrival]) -> None:
+def _note_rules(turn: Turn, new: Sequence[Arrival], rules: Rules) -> None:
     """Rules taint devices that come under them, too."""
-    rules = Rules.of(turn.cluster_id) if new else None
     for device, pool, _profile in new if rules else ():
-        assert rules is not None
         device.pool = pool
         for rule in rules.on(driver=pool.driver, pool=pool.name, device=device.name):
             note_rule(turn, Kind.DEVICE_TAINTED, rule, device, again=turn.now.isoformat())
 
 
-def _link_holders(turn: Turn, new: Sequence[Arrival]) -> None:
+DeviceName = tuple[str, str, str]
+
+
+def _name(arrival: Arrival) -> DeviceName:
+    return arrival.pool.driver, arrival.pool.name, arrival.device.name
+
+
+def _waiting(turn: Turn, new: Sequence[Arrival]) -> Mapping[DeviceName, Sequence[ClaimDevice]]:
     """Results of allocations that named these devices before they were (or were again) published."""
     if not new:
-        return
-    dangling = list(
+        return {}
+    dangling = (
         ClaimDevice.objects.filter(claim__cluster_id=turn.cluster_id, device=None)
         .select_related("claim")
         .only(
@@ -413,15 +420,20 @@ def _link_holders(turn: Turn, new: Sequence[Arrival]) -> None:
             *("claim__uid", "claim__epoch", "claim__namespace", "claim__name"),
         )
     )
-    if not dangling:
-        return
-    by_name = {(arrival.pool.driver, arrival.pool.name, arrival.device.name): arrival for arrival in new}
-    linked = []
+    found: dict[DeviceName, list[ClaimDevice]] = defaultdict(list)
     for result in dangling:
-        arrival = by_name.get((result.driver, result.pool_name, result.device_name))
-        if arrival is not None:
-            device = arrival.device
-            device.profile = arrival.profile
+        found[result.driver, result.pool_name, result.device_name].append(result)
+    return {name: found[name] for name in map(_name, new) if name in found} if found else {}
+
+
+def _link_holders(
+    turn: Turn, new: Sequence[Arrival], waiting: Mapping[DeviceName, Sequence[ClaimDevice]]
+) -> None:
+    linked = []
+    for arrival in new if waiting else ():
+        device = arrival.device
+        device.profile = arrival.profile
+        for result in waiting.get(_name(arrival), ()):
             result.device = device
             if not result.identified:
                 result.identified = True

@@ -2,7 +2,7 @@
 changed what it hangs on, and only for the devices that this can have touched."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +21,14 @@ Reason = Device.Reason
 Health = Device.Health
 # State, reason, health.
 Verdict = tuple[str, str, str]
+
+
+class Arrival(NamedTuple):
+    """A device that was not there before, with what it belongs to."""
+
+    device: Device
+    pool: Pool
+    profile: DeviceProfile
 
 
 class _Device(NamedTuple):
@@ -64,6 +72,8 @@ class _Surroundings:
     rules: Rules
     # Devices ("driver/pool/name") that a kubelet calls unhealthy.
     complaints: frozenset[str]
+    # Profiles (keys) that say themselves that their devices are not well.
+    unwell: frozenset[int]
     # Devices that cannot be had because others have used up the counters that they share.
     starved: frozenset[int]
 
@@ -90,6 +100,38 @@ def refresh(turn: Turn) -> None:
         for ids in chunks(changed):
             Device.objects.filter(pk__in=ids).update(state=state, reason=reason, health=health)
     turn.changed = turn.changed or bool(verdicts)
+
+
+def judge_new(turn: Turn, arrivals: Sequence[Arrival], rules: Rules) -> None:
+    """Set the states of devices that are about to be stored and that nobody holds: to store them unsettled,
+    and then to read and write all of them again, is half of a first sync. Those that hang on more than
+    their pool and one node are left to `refresh`, see `is_simple`."""
+    simple = [arrival for arrival in arrivals if is_simple(arrival)]
+    if not simple:
+        return
+    around = _Surroundings(
+        nodes=_nodes(turn, {device.node_name for device, _, _ in simple}),
+        anywhere={},
+        pools={pool.pk: pool for _, pool, _ in simple},
+        holds={},
+        rules=rules,
+        complaints=complaints.of(turn.cluster_id),
+        unwell=_unwell({profile.pk: profile for _, _, profile in simple}),
+        starved=frozenset(),
+    )
+    for device, pool, profile in simple:
+        seen = _Device(
+            *(0, device.name, pool.pk, device.slice_id, device.node_name, profile, device.taints),
+            *(device.state, device.reason, device.health),
+        )
+        verdict = (*_judge(seen, around), _health(seen, around))
+        device.state, device.reason, device.health = verdict
+        _note_availability(turn, seen, pool, verdict)
+
+
+def is_simple(arrival: Arrival) -> bool:
+    """Whether only its pool and one node decide about a device that nobody holds."""
+    return bool(arrival.device.node_name) and not arrival.pool.has_counters
 
 
 def _note_availability(turn: Turn, device: _Device, pool: Pool, verdict: Verdict) -> None:
@@ -151,15 +193,6 @@ def _surroundings(
     turn: Turn, devices: Sequence[_Device], rules: Rules, complained: frozenset[str]
 ) -> _Surroundings:
     pools = Pool.objects.in_bulk({device.pool_id for device in devices})
-    nodes: dict[str, Reason] = {}
-    names = {device.node_name for device in devices} - {""}
-    for some in chunks(names):
-        for node in Node.objects.filter(cluster_id=turn.cluster_id, name__in=some).only(
-            "name", "ready", "unschedulable", "taints"
-        ):
-            nodes[node.name] = reach.node_reason(node)
-    for name in names - nodes.keys():
-        nodes[name] = Reason.NODE_MISSING
     holds: dict[int, list[_Hold]] = defaultdict(list)
     for pks in chunks([device.pk for device in devices]):
         # Administrative access looks at a device without holding it.
@@ -173,21 +206,35 @@ def _surroundings(
         devices=[(device.pk, device.slice_id, device.name) for device in devices if not device.node_name],
     )
     return _Surroundings(
-        nodes=nodes,
+        nodes=_nodes(turn, {device.node_name for device in devices} - {""}),
         anywhere=anywhere,
         pools=pools,
         holds=holds,
         rules=rules,
         complaints=complained,
+        unwell=_unwell({device.profile.pk: device.profile for device in devices}),
         starved=_starved(counted),
     )
 
 
+def _nodes(turn: Turn, names: Collection[str]) -> Mapping[str, Reason]:
+    """What stands against each of these nodes."""
+    found: dict[str, Reason] = dict.fromkeys(names, Reason.NODE_MISSING)
+    for some in chunks(names):
+        for node in Node.objects.filter(cluster_id=turn.cluster_id, name__in=some).only(
+            "name", "ready", "unschedulable", "taints"
+        ):
+            found[node.name] = reach.node_reason(node)
+    return found
+
+
+def _unwell(profiles: Mapping[int, DeviceProfile]) -> frozenset[int]:
+    return frozenset(pk for pk, profile in profiles.items() if complaints.in_attributes(profile.attributes))
+
+
 def _health(device: _Device, around: _Surroundings) -> Health:
     pool = around.pools[device.pool_id]
-    if complaints.in_attributes(device.profile.attributes) or (
-        complaints.name_of(pool, device.name) in around.complaints
-    ):
+    if device.profile.pk in around.unwell or complaints.name_of(pool, device.name) in around.complaints:
         return Health.UNHEALTHY
     return Health.TAINTED if _tainted(device, pool, around.rules) else Health.GOOD
 
