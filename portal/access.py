@@ -94,17 +94,26 @@ def role_in(user: User, project: Project) -> str | None:
 
 
 def get_project_or_404(
-    user: User, slug: str, *, details: bool = False, for_write: bool = False, for_lead: bool = False
+    user: User,
+    slug: str,
+    *,
+    details: bool = False,
+    for_write: bool = False,
+    for_lead: bool = False,
+    for_administrator: bool = False,
 ) -> Project:
     """The project, if `user` may know of it (else Http404).
 
     `details` asks for the right to see its people and claims, `for_write` to make requests for it, `for_lead`
-    to choose its members: PermissionDenied without that right.
+    to choose its members, `for_administrator` to change the project itself: PermissionDenied without that
+    right.
     """
     project = Project.objects.visible_to(user).filter(slug=slug).first()
     if project is None:
         raise Http404
     authorise(user, project, details=details, for_write=for_write, for_lead=for_lead)
+    if for_administrator and not may_administer(user):
+        raise PermissionDenied(_administrators_only())
     return project
 
 

@@ -159,7 +159,8 @@ def _flatten(detail: Any, path: str = "") -> "list[dict[str, str]]":
 
 
 class ApiView(APIView):
-    """Base of single endpoints. Subclasses name the scope that a token needs."""
+    """Base of single endpoints. Subclasses name the scope that a token needs; where that is one for reading,
+    changes need the scope of administrators."""
 
     required_scope: ClassVar[Scope | None] = None
     permission_classes = (HasScope,)

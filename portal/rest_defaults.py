@@ -37,14 +37,27 @@ class BoundedJSONParser(JSONParser):
             raise exceptions.ParseError(_("The body is nested too deeply.")) from None
 
 
+# A token that was made for reading changes nothing, whatever its owner may.
+READING_SCOPES = (Scope.INVENTORY, Scope.CHARGEBACK)
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def needed_scope(view: object, method: str | None) -> Scope | None:
+    """The scope that a token needs for a call of `view`; None: no token may call it."""
+    scope: Scope | None = getattr(view, "required_scope", None)
+    if scope in READING_SCOPES and (method or "").upper() not in SAFE_METHODS:
+        return Scope.ADMINISTRATION
+    return scope
+
+
 class HasScope(BasePermission):
-    """A signed-in person; a token must carry the view's scope, and an auditor's calls only read."""
+    """A signed-in person; a token must carry the scope that the call needs."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         if not isinstance(request.user, User):
             return False
         if isinstance(request.auth, ApiToken):
-            scope = getattr(view, "required_scope", None)
+            scope = needed_scope(view, request.method)
             if scope is None or scope not in request.auth.scopes:
                 needed = scope.value if scope is not None else "–"
                 raise exceptions.PermissionDenied(

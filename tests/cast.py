@@ -41,6 +41,11 @@ def cheap_passwords(settings: object) -> None:
 
 @pytest.fixture
 def cast(db: None) -> Cast:
+    return make_cast()
+
+
+def make_cast() -> Cast:
+    """The two projects and their people."""
     project = Project.objects.create(slug="tides", name="Tidal models", cost_centre="OC-7", created_at=NOW)
     other = Project.objects.create(slug="glaciers", name="Glacier flow", created_at=NOW)
     cast = Cast(

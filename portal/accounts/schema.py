@@ -5,6 +5,8 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 
+from portal.rest_defaults import needed_scope
+
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself by metaclass
     target_class = "portal.accounts.authentication.TokenAuthentication"
@@ -18,5 +20,5 @@ class Schema(AutoSchema):
     """Names the scope that a token needs for each operation."""
 
     def get_extensions(self) -> dict[str, Any]:
-        scope = getattr(self.view, "required_scope", None)
+        scope = needed_scope(self.view, self.method)
         return {"x-scope": scope.value} if scope is not None else {}

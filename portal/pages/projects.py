@@ -81,12 +81,11 @@ def project_create(request: HttpRequest) -> HttpResponse:
     return htmx.render(request, "pages/project_form.html", {"form": form})
 
 
-@access.require_administrator
 @require_http_methods(["GET", "HEAD", "POST"])
 def project_edit(request: HttpRequest, slug: str) -> HttpResponse:
     """Another name, description or cost centre."""
     user = access.person(request)
-    project = access.get_project_or_404(user, slug)
+    project = access.get_project_or_404(user, slug, for_administrator=True)
     form = ProjectForm(request.POST or None, instance=project)
     if request.method == "POST" and form.is_valid():
         try:
@@ -182,11 +181,10 @@ def member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 
 @require_POST
-@access.require_administrator
 def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
     """From now on the namespace is the project's."""
     user = access.person(request)
-    project = access.get_project_or_404(user, slug)
+    project = access.get_project_or_404(user, slug, for_administrator=True)
     form = BindingForm(request.POST)
     if form.is_valid():
         try:
@@ -205,12 +203,11 @@ def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
     return _page(request, project, binding_form=form, status=422)
 
 
-@access.require_administrator
 @require_http_methods(["GET", "HEAD", "POST"])
 def binding_end(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """Asks, then ends a binding now; what was used until then stays the project's."""
     user = access.person(request)
-    project = access.get_project_or_404(user, slug)
+    project = access.get_project_or_404(user, slug, for_administrator=True)
     binding = get_object_or_404(
         NamespaceBinding.objects.select_related("cluster"), project=project, pk=pk, valid_until=None
     )

@@ -87,7 +87,11 @@ urlpatterns = [
 
 def bearer(user: User, *scopes: str, days: int = 1) -> tuple[APIClient, ApiToken]:
     token, plain = issue_token(
-        user=user, name="n", scopes=scopes or ["inventory"], lifetime=timedelta(days=days), now=timezone.now()
+        user=user,
+        name="n",
+        scopes=scopes or ["inventory", "administration"],
+        lifetime=timedelta(days=days),
+        now=timezone.now(),
     )
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {plain}")
@@ -108,6 +112,15 @@ def test_a_token_without_the_scope_is_refused_by_name(cast: Cast) -> None:
     assert response.status_code == 403
     assert response.json()["code"] == "scope_missing"
     assert "inventory" in response.json()["detail"]
+
+
+def test_a_token_for_reading_changes_nothing(cast: Cast) -> None:
+    client, _token = bearer(cast.administrator, "inventory")
+
+    response = client.post("/read/", {"count": 1}, format="json")
+
+    assert response.status_code == 403
+    assert "administration" in response.json()["detail"]
 
 
 def test_a_view_that_names_no_scope_admits_no_token(cast: Cast) -> None:
