@@ -28,7 +28,7 @@ from inventory.models import ClassProfile, Cluster, Device, DeviceClass, Node
 from inventory.rows import DeviceRow, NodeRow, device_rows, node_rows
 from portal.access import may_read_everything
 from portal.accounts.models import ApiToken
-from portal.api import ApiListView, ApiView
+from portal.api import ApiListView, ApiView, Problem
 
 # --- what is answered ------------------------------------------------------------------------------
 
@@ -174,6 +174,9 @@ class DeviceClassOut(serializers.Serializer[Any]):
 
 DEVICE_PARAMETERS = [
     OpenApiParameter("q", str, description="Words that the device, its node, hardware id or kind contains."),
+    OpenApiParameter(
+        "cel", str, description="An expression as of a DeviceClass. One that cannot be read is refused."
+    ),
     *(
         OpenApiParameter(
             facet, OpenApiTypes.STR, many=True, description="May be repeated: any of the values."
@@ -217,6 +220,9 @@ class DeviceListView(InventoryListView):
     def get_queryset(self) -> QuerySet[Device]:
         if getattr(self, "swagger_fake_view", False):
             return Device.objects.none()
+        meaning = self.search.meaning
+        if meaning is not None and meaning.problem:
+            raise Problem(meaning.problem, code="invalid_expression", field="cel")
         return self.search.rows().select_related("pool")
 
     def tell(self, page: Sequence[Device]) -> Sequence[Any]:

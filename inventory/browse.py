@@ -1,46 +1,63 @@
 """Searching a fleet of any size: counts per facet, and any page in any order.
 
-100,000 devices are a few dozen *kinds* (`DeviceProfile`) on a few clusters in four states. So the database is
-asked once for the number of devices per (cluster, profile, state); every facet that those three decide is
-counted from that little table, as is the total, as is the position of any page in any order. What the three
-do not decide (free text, node, a class that matches single devices) narrows the rows that are counted.
+The database is asked once for the number of devices per cell (`inventory.browse_cells`); every facet that
+cells decide is counted from that little table, as is the total, as is the position of any page in any order.
+What they do not decide (free text, node, pool, what matches single devices) narrows the counted rows.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import groupby
 from operator import or_
 from typing import Any
-from zlib import crc32
 
 from django.db import connection
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_lazy as _
-from django_stubs_ext import StrOrPromise
 
+from inventory.browse_cells import (
+    BACKEND_LABELS,
+    CELL_FACETS,
+    DRA,
+    HEALTH_LABELS,
+    SORT_KEYS,
+    STATE_LABELS,
+    STATE_ORDER,
+    UNKNOWN,
+    Cell,
+    FleetFacts,
+    product_name,
+    told_state,
+    value_label,
+    value_place,
+    within,
+)
 from inventory.browse_counted import PLUGIN, CountedSearch
-from inventory.coverage import Coverage, coverage_of_all
+from inventory.expressions import Meaning, meaning_of
 from inventory.filters import DeviceFilter
-from inventory.models import ClassProfile, Cluster, Device, DeviceProfile, Pool
+from inventory.models import ClassProfile, Device, DeviceProfile, Pool
+from portal.lists import Facet, value_id
+from portal.lists import Value as FacetValue
+from portal.sql import among
 
-# The state of a device on a cluster that is not in step: what the mirror holds of it is the past.
-UNKNOWN = "unknown"
-STATE_LABELS: Mapping[str, StrOrPromise] = {
-    Device.State.FREE: _("free"),
-    Device.State.PARTLY: _("partly held"),
-    Device.State.HELD: _("held"),
-    Device.State.UNAVAILABLE: _("unavailable"),
-    UNKNOWN: _("unknown"),
-}
-STATE_ORDER = list(STATE_LABELS)
-DRA = "dra"
-BACKEND_LABELS: Mapping[str, StrOrPromise] = {
-    DRA: _("named devices (DRA)"),
-    PLUGIN: _("counted units (Device Plugin)"),
-}
+__all__ = [
+    "BACKEND_LABELS",
+    "DRA",
+    "HEALTH_LABELS",
+    "STATE_LABELS",
+    "STATE_ORDER",
+    "UNKNOWN",
+    "Cell",
+    "DeviceSearch",
+    "Facet",
+    "FacetValue",
+    "FleetFacts",
+    "product_name",
+    "told_state",
+    "value_label",
+]
+
 NODES_SHOWN = 8
 # Up to here it is cheaper to fetch a group of devices and sort it than to walk an index past all the others.
 SMALL_GROUP = 2_000
@@ -48,101 +65,7 @@ SMALL_GROUP = 2_000
 MIN_HARDWARE_TEXT = 4
 # Up to here the devices that a text names are found once and then known by their keys.
 FEW = 2_000
-
-
-@dataclass(frozen=True)
-class Cell:
-    """How many devices of one kind are in one state on one cluster."""
-
-    cluster: Cluster
-    profile: DeviceProfile
-    # As stored, and as it may be told (`UNKNOWN` when the cluster is not in step).
-    stored_state: str
-    state: str
-    classes: frozenset[str]
-    count: int
-    # DRA, or PLUGIN for units that are counted and never named; those have a profile that is no row.
-    backend: str = DRA
-
-
-@dataclass(frozen=True)
-class FacetValue:
-    value: str
-    label: StrOrPromise
-    count: int
-    chosen: bool
-    # Of its checkbox: the same however often the list is drawn anew, so that it keeps the focus.
-    id: str
-
-
-@dataclass(frozen=True)
-class Facet:
-    name: str
-    label: StrOrPromise
-    values: Sequence[FacetValue]
-    # There are values that are not listed (nodes of a large fleet): they are found by typing.
-    more: bool = False
-
-
-def product_name(profile: DeviceProfile) -> str:
-    """What people call this kind of device: its product, else what is known of it."""
-    return profile.product or " ".join(part for part in (profile.driver, profile.kind) if part)
-
-
-@dataclass(frozen=True)
-class FleetFacts:
-    """What every search needs to know of the fleet as a whole; a few dozen rows, read once per request."""
-
-    coverage: Mapping[int, Coverage]
-    profiles: Mapping[int, DeviceProfile]
-    # Names of the classes that match a whole kind, by (cluster, profile).
-    classes: Mapping[tuple[int, int], frozenset[str]]
-    # Names of the classes that tell devices of one kind apart (they read identity attributes).
-    single_classes: frozenset[str]
-
-    @classmethod
-    def load(cls, *, now: datetime) -> "FleetFacts":
-        names: dict[tuple[int, int], set[str]] = defaultdict(set)
-        matches = ClassProfile.objects.filter(device=None)
-        for cluster_id, profile_id, name in matches.values_list(
-            "device_class__cluster_id", "profile_id", "device_class__name"
-        ):
-            names[cluster_id, profile_id].add(name)
-        single = ClassProfile.objects.exclude(device=None).values_list("device_class__name", flat=True)
-        return cls(
-            coverage=coverage_of_all(now=now),
-            profiles={p.pk: p for p in DeviceProfile.objects.defer("attributes", "capacity")},
-            classes={key: frozenset(values) for key, values in names.items()},
-            single_classes=frozenset(single.distinct()),
-        )
-
-
-def told_state(device: Device, coverage: Mapping[int, Coverage]) -> str:
-    """The state that may be told of a device: the stored one, or `UNKNOWN` when its cluster is not in
-    step."""
-    return device.state if coverage[device.cluster_id].in_step else UNKNOWN
-
-
-# Facets that (cluster, profile, state) decide: label and the values of a cell.
-_CELL_FACETS: Mapping[str, tuple[StrOrPromise, Callable[[Cell], Collection[str]]]] = {
-    "state": (_("State"), lambda cell: (cell.state,)),
-    "backend": (_("Offered as"), lambda cell: (cell.backend,)),
-    "cluster": (_("Cluster"), lambda cell: (cell.cluster.name,)),
-    "vendor": (_("Vendor"), lambda cell: (cell.profile.vendor,)),
-    "product": (_("Product"), lambda cell: (product_name(cell.profile),)),
-    "kind": (_("Type"), lambda cell: (cell.profile.kind,)),
-    "driver": (_("Driver"), lambda cell: (cell.profile.driver,)),
-    "class": (_("Class"), lambda cell: cell.classes),
-}
-
-_SORT_KEYS: Mapping[str, Callable[[Cell], Any]] = {
-    "product": lambda cell: product_name(cell.profile).casefold(),
-    "driver": lambda cell: cell.profile.driver,
-    # Unknown memory sorts below every known one.
-    "memory": lambda cell: -1 if cell.profile.memory_bytes is None else cell.profile.memory_bytes,
-    "state": lambda cell: STATE_ORDER.index(cell.state),
-    "cluster": lambda cell: cell.cluster.name,
-}
+POOLS_SHOWN = 8
 # The order of the racks; the index `device_browse` holds it together with all that cells need.
 _ROW_ORDER = ("node_name", "name", "pool_id")
 
@@ -190,23 +113,26 @@ class DeviceSearch:
 
     def facets(self) -> list[Facet]:
         """Every facet with counts; each ignores its own choice, so that one sees what else there is."""
-        counts: dict[str, Counter[str]] = {name: Counter() for name in _CELL_FACETS}
+        counts: dict[str, Counter[str]] = {name: Counter() for name in CELL_FACETS}
         for cell in [*self._table, *self._counted_table]:
+            if not self._is_meant(cell):
+                continue
             failing = self._failing(cell)
             if len(failing) > 1:
                 continue
             for name in failing or counts:
-                for value in _CELL_FACETS[name][1](cell):
+                for value in CELL_FACETS[name][1](cell):
                     counts[name][value] += cell.count
         if self.facts.single_classes:
             counts["class"] = self._class_counts()
         facets = [
             Facet(name, label, self._facet_values(name, counts[name]))
-            for name, (label, _values) in _CELL_FACETS.items()
+            for name, (label, _values) in CELL_FACETS.items()
             # Where everything is a named device there is nothing to choose.
             if name != "backend" or PLUGIN in counts[name] or self.wanted.values(name)
         ]
-        return [*(facet for facet in facets if facet.values), self._nodes()]
+        nodes = self._nodes()
+        return [*(facet for facet in facets if facet.values), nodes, self._pools(nodes)]
 
     # --- counted units ---------------------------------------------------------------------------
 
@@ -262,6 +188,11 @@ class DeviceSearch:
                 rows = Device.objects.filter(pk__in=few)
         if nodes := self.wanted.values("node"):
             rows = rows.filter(node_name__in=nodes)
+        if pools := self.wanted.values("pool"):
+            rows = rows.filter(pool__in=_pools_named(pools).values("pk"))
+        if self.meaning is not None and self.meaning.singly:
+            whole = (Q(cluster=pk, profile__in=kinds) for pk, kinds in self.meaning.kinds.items() if kinds)
+            rows = rows.filter(reduce(or_, whole, among("pk", self.meaning.devices)))
         return rows.filter(self._single_class) if self._single_class else rows
 
     def _mentions(self, term: str) -> Q:
@@ -287,14 +218,14 @@ class DeviceSearch:
     @cached_property
     def _table(self) -> list[Cell]:
         rows = self._rows.order_by()
-        columns = ("profile_id", "cluster_id", "state")
+        columns = ("profile_id", "cluster_id", "state", "health")
         if self.wanted.terms and _plans_without_statistics():
             # Grouped by what no index orders, so that the rows come from the one that holds the text.
             rows = rows.annotate(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-            columns = ("walked_kind", "walked_place", "state")
+            columns = ("walked_kind", "walked_place", "state", "health")
         counted: Iterable[Any] = rows.values_list(*columns).annotate(Count("pk"))
         cells = []
-        for profile_id, cluster_id, state, count in counted:
+        for profile_id, cluster_id, state, health, count in counted:
             coverage = self.facts.coverage.get(cluster_id)
             profile = self.facts.profiles.get(profile_id)
             if coverage is None or profile is None:
@@ -307,6 +238,8 @@ class DeviceSearch:
                     state=state if coverage.in_step else UNKNOWN,
                     classes=self.facts.classes.get((cluster_id, profile_id), frozenset()),
                     count=count,
+                    stored_health=health,
+                    health=health if coverage.in_step else UNKNOWN,
                 )
             )
         return cells
@@ -314,16 +247,30 @@ class DeviceSearch:
     @cached_property
     def cells(self) -> list[Cell]:
         """How many devices match, by kind, cluster and state."""
-        return [cell for cell in self._table if not self._failing(cell)]
+        return [cell for cell in self._table if self._is_meant(cell) and not self._failing(cell)]
+
+    @cached_property
+    def meaning(self) -> Meaning | None:
+        """What the expression says of the fleet; None where there is none."""
+        if not self.wanted.expression:
+            return None
+        return meaning_of(self.wanted.expression, coverage=self.facts.coverage)
+
+    def _is_meant(self, cell: Cell) -> bool:
+        """Whether the expression admits the cell, as far as cells decide it. One that cannot be read admits
+        nothing, and none admits what is only counted."""
+        if self.meaning is None or (self.meaning.singly and cell.backend == DRA):
+            return True
+        return cell.backend == DRA and cell.profile.pk in self.meaning.kinds.get(cell.cluster.pk, ())
 
     def _failing(self, cell: Cell) -> list[str]:
         """The facets whose choice this cell does not satisfy."""
         return [
             name
             for name, chosen in self.wanted.chosen.items()
-            if name in _CELL_FACETS
+            if name in CELL_FACETS
             and not (name == "class" and self._single_class and cell.backend == DRA)
-            and not set(chosen).intersection(_CELL_FACETS[name][1](cell))
+            and not set(chosen).intersection(CELL_FACETS[name][1](cell))
         ]
 
     # --- pages -----------------------------------------------------------------------------------
@@ -345,7 +292,7 @@ class DeviceSearch:
 
     def _groups(self) -> list[tuple[Any, list[Cell]]]:
         """The matching cells by sort key, in the wanted order; one group where the rows decide."""
-        key = _SORT_KEYS.get(self.wanted.sort)
+        key = SORT_KEYS.get(self.wanted.sort)
         if key is None:
             return [(None, self.cells)]
         ordered = sorted(self.cells, key=key, reverse=self.wanted.descending)
@@ -362,7 +309,7 @@ class DeviceSearch:
 
     def _ids(self, cells: Sequence[Cell], start: int, stop: int) -> list[int]:
         size = sum(cell.count for cell in cells)
-        backwards = self.wanted.sort not in _SORT_KEYS and self.wanted.descending
+        backwards = self.wanted.sort not in SORT_KEYS and self.wanted.descending
         # From whichever end is nearer: the last page costs what the first one does.
         from_end = start > size - stop
         if from_end:
@@ -374,12 +321,12 @@ class DeviceSearch:
     def _ids_of_whole(self, groups: Sequence[Sequence[Cell]]) -> list[int]:
         """All rows of several groups, group by group: one query however many, since each is small."""
         places = {
-            (cell.profile.pk, cell.cluster.pk, cell.stored_state): place
+            (cell.profile.pk, cell.cluster.pk, cell.stored_state, cell.stored_health): place
             for place, cells in enumerate(groups)
             for cell in cells
         }
         rows = self._narrowed([cell for cells in groups for cell in cells]).order_by(*_ROW_ORDER)
-        found = list(rows.values_list("pk", "profile_id", "cluster_id", "state"))
+        found = list(rows.values_list("pk", "profile_id", "cluster_id", "state", "health"))
         # A row that changed between two queries of this request has lost its place.
         found.sort(key=lambda row: places.get(row[1:], len(places)))
         return [row[0] for row in found]
@@ -390,10 +337,10 @@ class DeviceSearch:
             return self._rows
         small = sum(cell.count for cell in cells) <= SMALL_GROUP
         if small or not _plans_without_statistics():
-            return self._rows.filter(_within(cells, self._table, kind="profile_id", place="cluster_id"))
+            return self._rows.filter(within(cells, self._table, kind="profile_id", place="cluster_id"))
         # "+ 0" keeps it from looking so many rows up one by one by kind: it walks the order's index instead.
         walked = self._rows.alias(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-        return walked.filter(_within(cells, self._table, kind="walked_kind", place="walked_place"))
+        return walked.filter(within(cells, self._table, kind="walked_kind", place="walked_place"))
 
     # --- classes and nodes -----------------------------------------------------------------------
 
@@ -430,10 +377,12 @@ class DeviceSearch:
     def _facet_values(self, name: str, counts: Counter[str]) -> list[FacetValue]:
         chosen = self.wanted.values(name)
         values = {value for value, count in counts.items() if value and count} | set(chosen)
-        labels = {"state": STATE_LABELS, "backend": BACKEND_LABELS}.get(name, {})
-        places = {state: place for place, state in enumerate(labels)}
-        ordered = sorted(values, key=lambda v: (places.get(v, 99), -counts[v], v))
-        return [_facet_value(name, v, labels.get(v, v), counts[v], chosen) for v in ordered]
+        ordered = sorted(values, key=lambda v: (value_place(name, v), -counts[v], v))
+        return [self._facet_value(name, v, counts[v]) for v in ordered]
+
+    def _facet_value(self, facet: str, value: str, count: int) -> FacetValue:
+        chosen = value in self.wanted.values(facet)
+        return FacetValue(value, value_label(facet, value), count, chosen, value_id(facet, value))
 
     def _nodes(self) -> Facet:
         """The chosen nodes and the first others; a fleet has thousands, which are found by typing."""
@@ -454,38 +403,37 @@ class DeviceSearch:
         for name, count in (*dict(first).items(), *dict(first_units).items()):
             if name in values:
                 values[name] += count
-        listed = [_facet_value("node", v, v, n, chosen) for v, n in sorted(values.items())]
+        listed = [self._facet_value("node", v, n) for v, n in sorted(values.items())]
         return Facet("node", _("Node"), listed, more=len(names) > NODES_SHOWN)
 
+    def _pools(self, nodes: Facet) -> Facet:
+        """The chosen pools, and those of the nodes that are listed or of no node: a large fleet has a pool or
+        more per node."""
+        chosen = self.wanted.values("pool")
+        others = self._without("pool")
+        if chosen:
+            nodes = others._nodes()
+        rows = others.rows().order_by()
+        near = rows.filter(node_name__in=[*(value.value for value in nodes.values), ""])
+        named = (
+            near.order_by("pool__driver", "pool__name").values_list("pool__driver", "pool__name").distinct()
+        )
+        first = [f"{driver}/{name}" for driver, name in named[: POOLS_SHOWN + 1]]
+        more = len(first) > POOLS_SHOWN or nodes.more
+        by_name = dict.fromkeys([*first[:POOLS_SHOWN], *chosen], 0)
+        # Clusters may have pools of the same name.
+        pools = {pool.pk: str(pool) for pool in _pools_named(by_name)}
+        for pk, count in rows.filter(pool__in=pools).values_list("pool_id").annotate(Count("pk")):
+            by_name[pools[pk]] += count
+        listed = [self._facet_value("pool", name, n) for name, n in sorted(by_name.items())]
+        return Facet("pool", _("Pool"), listed, more=more)
 
-def _facet_value(
-    facet: str, value: str, label: StrOrPromise, count: int, chosen: Collection[str]
-) -> FacetValue:
-    return FacetValue(value, label, count, value in chosen, id=f"{facet}-{crc32(value.encode()):08x}")
 
-
-def _within(cells: Iterable[Cell], table: Iterable[Cell], *, kind: str, place: str) -> Q:
-    """The rows of these cells of the table, as a condition on the columns `kind` (profile) and `place`."""
-    wanted, every = _kinds(cells), _kinds(table)
-    states: dict[tuple[int, frozenset[int] | None], set[str]] = defaultdict(set)
-    for (cluster, state), profiles in wanted.items():
-        # None: all kinds that there are, so that nothing needs to be compared.
-        only = None if profiles == every[cluster, state] else frozenset(profiles)
-        states[cluster, only].add(state)
-    parts = (
-        Q((place, cluster), state__in=sorted(found))
-        & (Q() if profiles is None else Q((f"{kind}__in", sorted(profiles))))
-        for (cluster, profiles), found in states.items()
-    )
-    return reduce(or_, parts, Q(pk__in=()))
-
-
-def _kinds(cells: Iterable[Cell]) -> Mapping[tuple[int, str], set[int]]:
-    """Profiles by cluster and stored state."""
-    kinds: dict[tuple[int, str], set[int]] = defaultdict(set)
-    for cell in cells:
-        kinds[cell.cluster.pk, cell.stored_state].add(cell.profile.pk)
-    return kinds
+def _pools_named(names: Iterable[str]) -> QuerySet[Pool]:
+    """Pools by "driver/name"."""
+    parts = (name.partition("/") for name in names)
+    wanted = (Q(driver=driver, name=pool) for driver, _slash, pool in parts)
+    return Pool.objects.filter(reduce(or_, wanted, Q(pk__in=())))
 
 
 def _plans_without_statistics() -> bool:

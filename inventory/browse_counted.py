@@ -13,7 +13,7 @@ from typing import Any
 from django.db.models import Case, CharField, Count, F, IntegerField, Q, QuerySet, Sum, Value, When
 
 from inventory.coverage import Coverage
-from inventory.filters import DeviceFilter
+from inventory.filters import DeviceFilter, is_number
 from inventory.models import CountedUnits, Device
 
 PLUGIN = "plugin"
@@ -24,9 +24,13 @@ _COLUMNS = {
     "vendor": "vendor",
     "product": "product",
     "kind": "kind",
+    "memory": "memory_bytes",
     "driver": "resource",
     "node": "node_name",
 }
+
+# What only devices have.
+_OF_DEVICES = ("class", "pool", "health")
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class CountedSearch:
             return rows.none()
         for facet, column in _COLUMNS.items():
             if chosen := wanted.values(facet):
-                rows = rows.filter(**{f"{column}__in": chosen})
+                known = [v for v in chosen if is_number(v)] if facet == "memory" else chosen
+                rows = rows.filter(**{f"{column}__in": known})
         if states := wanted.values("state"):
             rows = rows.filter(self._in_states(states))
         return rows.order_by("node_name", "resource", "pk")
@@ -125,6 +130,8 @@ class CountedSearch:
 
     def _narrowed(self) -> QuerySet[CountedUnits]:
         rows = CountedUnits.objects.all()
+        if self._wanted.expression or any(self._wanted.values(facet) for facet in _OF_DEVICES):
+            return rows.none()
         for term in self._wanted.terms:
             named = [pk for pk, c in self._coverage.items() if term.casefold() in c.cluster.name]
             rows = rows.filter(

@@ -5,37 +5,44 @@ as a link and fetched by a script. Unknown parameters are ignored, as everywhere
 are kept (a product that left the fleet matches nothing, it does not silently widen the search).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlencode
 
 from django.http import QueryDict
 
+from portal.lists import MAX_TEXT, MAX_VALUES, clean_text, terms, values
+
+__all__ = ["MAX_TEXT", "MAX_VALUES", "DeviceFilter", "clean_text"]
+
 # A dimension of the device list: its parameter may repeat, values of one facet widen, facets narrow each
 # other.
-FACETS = ("state", "backend", "cluster", "vendor", "product", "kind", "driver", "class", "node")
+FACETS = (
+    *("state", "health", "backend", "cluster", "vendor", "product", "kind", "memory"),
+    *("driver", "class", "node", "pool"),
+)
 # Columns that a list can be sorted by; "node" (then device name) is the order of the racks and the default.
 SORTS = ("node", "product", "driver", "memory", "state", "cluster")
 DEFAULT_SORT = "node"
-# As long as the longest name of Kubernetes.
-MAX_TEXT = 253
-MAX_TERMS = 5
-MAX_VALUES = 50
+# An expression travels in the address; servers and proxies bound its length.
+MAX_EXPRESSION = 2_000
 
 
 @dataclass(frozen=True)
 class DeviceFilter:
-    """Free text (all words must match), chosen values per facet, and the order."""
+    """Free text (all words must match), chosen values per facet, a CEL expression, and the order."""
 
     text: str = ""
     chosen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sort: str = DEFAULT_SORT
     descending: bool = False
+    # As a DeviceClass would have it; "" for none. One that cannot be read matches nothing.
+    expression: str = ""
 
     @classmethod
     def parse(cls, params: QueryDict) -> "DeviceFilter":
         """Reads a query string; anything that is not understood falls back to the default."""
-        chosen = {facet: values for facet in FACETS if (values := _values(params.getlist(facet)))}
+        chosen = {facet: found for facet in FACETS if (found := values(params.getlist(facet)))}
         asked = params.get("sort", "")
         sort = asked.removeprefix("-")
         known = sort in SORTS
@@ -44,16 +51,17 @@ class DeviceFilter:
             chosen=chosen,
             sort=sort if known else DEFAULT_SORT,
             descending=known and asked.startswith("-"),
+            expression=clean_expression(params.get("cel", "")),
         )
 
     @property
     def terms(self) -> list[str]:
-        return self.text.split()[:MAX_TERMS]
+        return terms(self.text)
 
     @property
     def narrows(self) -> bool:
         """Whether anything but the order was chosen."""
-        return bool(self.text or self.chosen)
+        return bool(self.text or self.chosen or self.expression)
 
     def values(self, facet: str) -> tuple[str, ...]:
         return self.chosen.get(facet, ())
@@ -79,17 +87,20 @@ class DeviceFilter:
         if self.text:
             pairs.append(("q", self.text))
         pairs += [(facet, value) for facet in FACETS for value in self.values(facet)]
+        if self.expression:
+            pairs.append(("cel", self.expression))
         if self.sort != DEFAULT_SORT or self.descending:
             pairs.append(("sort", ("-" if self.descending else "") + self.sort))
         pairs += [(name, str(value)) for name, value in more.items()]
         return urlencode(pairs)
 
 
-def _values(raw: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for value in map(clean_text, raw) if value))[:MAX_VALUES]
+def clean_expression(text: str) -> str:
+    """A CEL expression as typed. One that is too long keeps a character too much, to be refused rather than
+    cut into another."""
+    return clean_text(text.replace("\r\n", "\n"), limit=MAX_EXPRESSION + 1)
 
 
-def clean_text(text: str) -> str:
-    """What a person typed, fit for a search: without NUL (PostgreSQL refuses it), trimmed, of bounded
-    length."""
-    return text.replace("\x00", "").strip()[:MAX_TEXT]
+def is_number(text: str) -> bool:
+    """Whether a value of a facet is a number that a column can hold."""
+    return text.isascii() and text.isdigit() and len(text) < 19

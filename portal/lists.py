@@ -99,6 +99,8 @@ class Facet:
     name: str
     label: StrOrPromise
     values: Sequence[Value]
+    # There are values that are not listed (nodes of a large fleet): they are found by typing.
+    more: bool = False
 
     @property
     def chosen(self) -> int:

@@ -1,8 +1,11 @@
 """Expressions that both databases understand, each in its own words."""
 
+import json
+from collections.abc import Collection
 from typing import Any
 
-from django.db import models
+from django.db import connection, models
+from django.db.models.expressions import RawSQL
 from django.db.models.sql.compiler import SQLCompiler
 
 
@@ -30,3 +33,19 @@ class Microseconds(models.Func):
             ),
             **context,
         )
+
+
+# Up to here the keys stand in the statement itself.
+_FEW_KEYS = 1_000
+
+
+def among(column: str, keys: Collection[int]) -> models.Q:
+    """The rows whose `column` has one of these numbers, however many: databases bound the number of
+    parameters of a statement, so that many travel as one."""
+    if len(keys) <= _FEW_KEYS:
+        return models.Q((f"{column}__in", sorted(keys)))
+    if connection.vendor == "postgresql":
+        many = RawSQL("SELECT unnest(%s::bigint[])", [sorted(keys)])
+    else:
+        many = RawSQL("SELECT value FROM json_each(%s)", [json.dumps(sorted(keys))])
+    return models.Q((f"{column}__in", many))

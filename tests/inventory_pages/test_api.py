@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -147,6 +148,16 @@ def test_nodes_and_classes(cast: Cast, fleet: Fleet) -> None:
     assert (found["matched"], found["free"], found["problem"]) == (3, 1, "")
     assert [c["name"] for c in get(client, "device-classes/?q=amd")["results"]] == ["gpu.amd.com"]
     assert get(client, "nodes/?cluster=oslo")["results"] == []
+
+
+def test_devices_are_found_by_an_expression(cast: Cast, fleet: Fleet) -> None:
+    client = cast.client("stranger")
+    query = {"cel": 'device.driver == "gpu.amd.com"', "state": "unavailable"}
+    found = get(client, f"devices/?{urlencode(query)}")
+    assert [device["name"] for device in found["results"]] == ["gpu-0", "gpu-1"]
+    wrong = client.get(f"/api/v1/devices/?{urlencode({'cel': 'device.driver =='})}")
+    assert wrong.status_code == 422
+    assert [error["field"] for error in wrong.json()["errors"]] == ["cel"]
 
 
 @pytest.mark.parametrize(
