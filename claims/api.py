@@ -25,13 +25,14 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims import asks, requests
-from claims.asks import WHOLE, UnableToSubmit
+from claims.asks import UnableToSubmit
 from claims.browse import filtered, get_request_or_404
 from claims.charges import charges
 from claims.costs import Period, visible_projects
 from claims.history import HistoryFilter, HistoryRow, allocations, seen_by
 from claims.models import Allocation, Request
 from claims.pricing import Statement
+from claims.reading import WHOLE
 from claims.requests import UnableToChange
 from claims.story import Story, story
 from portal import access

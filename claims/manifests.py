@@ -51,6 +51,10 @@ class Wish:
     count: int
     min_memory: str = ""
     memory_domains: tuple[str, ...] = ()
+    # Further CEL that must hold, opaque configuration for drivers, and tolerations, as in the API.
+    selectors: tuple[str, ...] = ()
+    config: tuple[Manifest, ...] = ()
+    tolerations: tuple[Manifest, ...] = ()
 
 
 def object_name(*, project: str, key: str) -> str:
@@ -87,15 +91,33 @@ def memory_expression(minimum: str, domains: Iterable[str] = ()) -> str:
 
 def claim_spec(wish: Wish) -> Manifest:
     """A ResourceClaimSpec with one exact request."""
+    devices: Manifest = {"requests": [{"name": PART, "exactly": exact_request(wish)}]}
+    if wish.config:
+        devices["config"] = [{"requests": [PART], **entry} for entry in wish.config]
+    return {"devices": devices}
+
+
+def exact_request(wish: Wish) -> Manifest:
+    """What one request of a claim asks for."""
     exactly: Manifest = {
         "deviceClassName": wish.device_class,
         "allocationMode": "ExactCount",
         "count": wish.count,
     }
+    expressions = list(wish.selectors)
     if wish.min_memory:
-        expression = memory_expression(wish.min_memory, wish.memory_domains)
-        exactly["selectors"] = [{"cel": {"expression": expression}}]
-    return {"devices": {"requests": [{"name": PART, "exactly": exactly}]}}
+        expressions.append(memory_expression(wish.min_memory, wish.memory_domains))
+    if expressions:
+        exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
+    if wish.tolerations:
+        exactly["tolerations"] = list(wish.tolerations)
+    return exactly
+
+
+def preview_claim(wish: Wish, *, namespace: str = "default") -> Manifest:
+    """A claim that is only asked about, never sent."""
+    owner = Owner(key="preview", project="preview", requester="")
+    return claim(name="preview", namespace=namespace, owner=owner, spec=claim_spec(wish))
 
 
 def claim(*, name: str, namespace: str, owner: Owner, spec: Manifest) -> Manifest:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 
 from claims import manifests
 from claims.asks import Reading
+from claims.engine import claim_of
 from claims.pricing import MICROSECOND, PriceList, plain
 from inventory.coverage import coverage_of
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
@@ -23,7 +24,7 @@ from portal import money
 from portal.dra.cluster import feasible_nodes, how_many_more
 from portal.dra.explain import Explanation, explain
 from portal.dra.fleet import Fleet
-from portal.dra.model import ResourceClaim, decode_object
+from portal.dra.model import ResourceClaim
 from portal.dra.quantity import Quantity
 from portal.reasons import in_words
 
@@ -174,24 +175,7 @@ def _claim(reading: Reading, device_class: str, count: int) -> ResourceClaim:
         min_memory=reading.min_memory,
         memory_domains=reading.memory_domains,
     )
-    owner = manifests.Owner(key="preview", project="preview", requester="")
-    manifest = manifests.claim(
-        name="preview",
-        namespace=reading.namespace or "default",
-        owner=owner,
-        spec=manifests.claim_spec(wish),
-    )
-    return claim_of(manifest)
-
-
-def claim_of(manifest: manifests.Manifest) -> ResourceClaim:
-    """A manifest (of a template: of the claims made from it) as the engine reads it."""
-    if manifest["kind"] == "ResourceClaimTemplate":
-        manifest = {**manifest, "kind": "ResourceClaim", "spec": manifest["spec"]["spec"]}
-    claim = decode_object(manifest, source=manifest["metadata"]["name"])
-    if not isinstance(claim, ResourceClaim):
-        raise TypeError("A claim's manifest decodes to a claim")
-    return claim
+    return claim_of(manifests.preview_claim(wish, namespace=reading.namespace or "default"))
 
 
 def _ask_engine(result: Preview, fleet: Fleet, claim: ResourceClaim) -> None:

@@ -14,8 +14,9 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from claims import manifests, submission
-from claims.asks import WHOLE, Ask, UnableToSubmit, parse, parse_key
+from claims.asks import Ask, UnableToSubmit, parse, parse_key
 from claims.models import Request
+from claims.reading import WHOLE
 from claims.signals import work_due
 from claims.states import LIVE
 from inventory.clusters import client_for

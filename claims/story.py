@@ -13,8 +13,9 @@ from django_stubs_ext import StrOrPromise
 from claims import manifests
 from claims.advance import Mirror
 from claims.charges import charges_of_request
+from claims.engine import claim_of
 from claims.models import FINAL_STATES, Request
-from claims.preview import FleetOf, claim_of, reasons_of
+from claims.preview import FleetOf, reasons_of
 from claims.pricing import Statement
 from claims.requests import CANCELLABLE, RELEASABLE, manifest_of
 from claims.states import PodFacts

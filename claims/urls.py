@@ -2,9 +2,21 @@
 
 from django.urls import path
 
-from claims.views import cost, history, requests
+from claims.views import catalogue, cost, flavors, history, requests
 
 urlpatterns = [
+    path("catalogue/", catalogue.catalogue, name="catalogue"),
+    path("catalogue/<slug:slug>/", catalogue.flavor_detail, name="flavor-detail"),
+    path("flavors/", flavors.flavor_list, name="flavor-list"),
+    path("flavors/new/", flavors.flavor_create, name="flavor-create"),
+    path("flavors/derive/", flavors.flavor_derive, name="flavor-derive"),
+    path("flavors/<slug:slug>/edit/", flavors.flavor_edit, name="flavor-edit"),
+    path("flavors/<slug:slug>/archive/", flavors.flavor_archive, name="flavor-archive"),
+    path("flavors/<slug:slug>/move/", flavors.flavor_move, name="flavor-move"),
+    path("flavors/<slug:slug>/places/new/", flavors.placement_create, name="placement-create"),
+    path("flavors/<slug:slug>/places/<int:pk>/", flavors.placement_edit, name="placement-edit"),
+    path("flavors/<slug:slug>/places/<int:pk>/remove/", flavors.placement_remove, name="placement-remove"),
+    path("flavors/<slug:slug>/places/<int:pk>/switch/", flavors.placement_switch, name="placement-switch"),
     path("requests/", requests.request_list, name="request-list"),
     path("requests/new/", requests.request_create, name="request-create"),
     path("requests/preview/", requests.request_preview, name="request-preview"),

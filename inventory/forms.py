@@ -186,21 +186,7 @@ class ClassForm(forms.Form):
 
     def clean_config(self) -> list[dict[str, Any]]:
         """The entries of spec.config."""
-        text = self.cleaned_data["config"]
-        if not text.strip():
-            return []
-        try:
-            entries = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader
-            json.dumps(entries, allow_nan=False)
-        except yaml.YAMLError as error:
-            raise forms.ValidationError(
-                _t("This is not YAML: %(reason)s") % {"reason": _said(error)}
-            ) from None
-        except (TypeError, ValueError, RecursionError):
-            raise forms.ValidationError(_t("This YAML holds something that JSON cannot say.")) from None
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise forms.ValidationError(_t("This is not a list of entries: start each with “- opaque:”."))
-        return entries
+        return config_entries(self.cleaned_data["config"])
 
     def wanted(self) -> Wanted:
         """What `inventory.classes` is asked for."""
@@ -216,6 +202,22 @@ class ClassForm(forms.Form):
             self.expression_errors.append(message)
         else:
             self.add_error(field if field in self.fields else None, message)
+
+
+def config_entries(text: str) -> list[dict[str, Any]]:
+    """The entries of a `config` written in YAML; none for nothing. Raises ValidationError."""
+    if not text.strip():
+        return []
+    try:
+        entries = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader
+        json.dumps(entries, allow_nan=False)
+    except yaml.YAMLError as error:
+        raise forms.ValidationError(_t("This is not YAML: %(reason)s") % {"reason": _said(error)}) from None
+    except (TypeError, ValueError, RecursionError):
+        raise forms.ValidationError(_t("This YAML holds something that JSON cannot say.")) from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise forms.ValidationError(_t("This is not a list of entries: start each with “- opaque:”."))
+    return entries
 
 
 class DeleteClassForm(forms.Form):

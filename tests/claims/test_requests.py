@@ -8,9 +8,10 @@ import pytest
 from django.db import connection
 
 from claims import pursuit, requests
-from claims.asks import WHOLE, UnableToSubmit
+from claims.asks import UnableToSubmit
 from claims.manifests import REQUEST_LABEL, hold_name
 from claims.models import Request, RequestClaim
+from claims.reading import WHOLE
 from claims.requests import UnableToChange
 from claims.signals import work_due
 from inventory.models import NamespaceBinding
