@@ -11,7 +11,8 @@ from portal.accounts.models import Project
 
 class NamespaceBinding(models.Model):
     """A namespace of a cluster belongs to a project for the half-open period [valid_from, valid_until).
-    At any instant a namespace belongs to one project at most (checked by `inventory.bindings.bind`)."""
+    At any instant a namespace belongs to one project at most: `inventory.bindings.bind` checks it, and the
+    database refuses two periods that overlap (an exclusion constraint on PostgreSQL, triggers on SQLite)."""
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="bindings")
     namespace = models.CharField(max_length=63)

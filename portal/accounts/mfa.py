@@ -2,12 +2,15 @@
 
 import base64
 import secrets
+from datetime import datetime
 
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.mfa.models import Authenticator
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+from django.db import transaction
 
+from portal.accounts.audit import record
 from portal.accounts.models import User
 
 
@@ -30,6 +33,14 @@ def has_second_factor(user: User) -> bool:
     """Whether a code or a key is asked for when the person signs in."""
     types = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]
     return bool(Authenticator.objects.filter(user=user, type__in=types).exists())
+
+
+def reset_second_factor(*, user: User, actor: User, now: datetime, source_ip: str | None = None) -> None:
+    """Takes away every factor of somebody who lost theirs; the password alone is asked for then."""
+    with transaction.atomic():
+        removed, _by_model = Authenticator.objects.filter(user=user).delete()
+        if removed:
+            record(now=now, actor=actor, action="person.mfa-reset", target=user, source_ip=source_ip)
 
 
 def _box() -> MultiFernet:

@@ -5,7 +5,7 @@ from django.urls import include, path
 
 from portal.accounts.mail import only_with_mail
 from portal.accounts.oidc import views as oidc
-from portal.accounts.views import audit, profile, tokens
+from portal.accounts.views import audit, invitations, people, profile, tokens
 
 # What django-allauth brings for phones and codes by mail is not offered here.
 OFFERED = {
@@ -38,6 +38,18 @@ urlpatterns = [
     path("accounts/", include([*offered, *by_mail])),
     path("profile/", profile.profile, name="profile"),
     path("language/", profile.choose_language, name="set_language"),
+    path("join/", invitations.invitation_accept, name="invitation-accept"),
+    path("join/<str:secret>/", invitations.invitation_open, name="invitation-open"),
+    path("projects/<slug:slug>/invitations/", invitations.invitation_list, name="invitation-list"),
+    path(
+        "projects/<slug:slug>/invitations/<int:pk>/revoke/",
+        invitations.invitation_revoke,
+        name="invitation-revoke",
+    ),
+    path("people/", people.people_list, name="person-list"),
+    path("people/<int:pk>/", people.person_detail, name="person-detail"),
+    path("people/<int:pk>/switch/", people.person_switch, name="person-switch"),
+    path("people/<int:pk>/reset-factor/", people.person_reset_factor, name="person-reset-factor"),
     path("tokens/", tokens.token_list, name="token-list"),
     path("tokens/<str:key>/revoke/", tokens.token_revoke, name="token-revoke"),
     path("audit/", audit.audit_list, name="audit-list"),

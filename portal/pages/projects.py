@@ -1,10 +1,12 @@
 """Projects: the list, the page with members and namespaces, and what leads and administrators change."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Count
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, F, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -14,16 +16,33 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims.models import Request
-from inventory.bindings import UnableToBind, bind, unbind
+from inventory.bindings import UnableToBind, bind, end, unbind
 from inventory.models import Cluster, NamespaceBinding
 from portal import access, htmx
 from portal.accounts.audit import source_ip
 from portal.accounts.forms import MemberForm, ProjectForm
 from portal.accounts.memberships import add_member, change_role, remove_member
-from portal.accounts.models import Membership, Project
+from portal.accounts.models import Membership, PastMembership, Project
 from portal.accounts.projects import UnableToChangeProject, change_project, create_project
 
 REQUESTS_SHOWN = 10
+PAST_SHOWN = 50
+EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC)
+
+
+class MomentField(forms.DateTimeField):
+    """A date and time in the reader's time zone, as browsers ask for one."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+        formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
+        super().__init__(widget=widget, input_formats=formats, **kwargs)
+
+    def clean(self, value: Any) -> Any:
+        found = super().clean(value)
+        if found is not None and not EARLIEST <= found <= LATEST:
+            raise forms.ValidationError(_("Choose a time between the years 2000 and 2999."))
+        return found
 
 
 class BindingForm(forms.Form):
@@ -37,6 +56,24 @@ class BindingForm(forms.Form):
         error_messages={
             "invalid": gettext_lazy("A namespace has lower-case letters, digits and hyphens only.")
         },
+    )
+    valid_from = MomentField(
+        label=gettext_lazy("From"),
+        required=False,
+        help_text=gettext_lazy(
+            "Empty: from now on. Earlier: what ran there since becomes the project's cost."
+        ),
+    )
+    valid_until = MomentField(
+        label=gettext_lazy("Until"), required=False, help_text=gettext_lazy("Empty: without an end.")
+    )
+
+
+class EndForm(forms.Form):
+    valid_until = MomentField(
+        label=gettext_lazy("Ends"),
+        required=False,
+        help_text=gettext_lazy("Empty: now. A later end may be moved."),
     )
 
 
@@ -177,6 +214,36 @@ def member_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     )
 
 
+@require_http_methods(["GET", "HEAD", "POST"])
+def project_leave(request: HttpRequest, slug: str) -> HttpResponse:
+    """Asks, then lets a member go."""
+    user = access.person(request)
+    project = access.get_project_or_404(user, slug, details=True)
+    membership = get_object_or_404(
+        Membership.objects.select_related("user", "project"), project=project, user=user
+    )
+    if user.is_auditor:
+        raise PermissionDenied(_("An auditor changes nothing."))
+    if request.method == "POST":
+        try:
+            remove_member(membership=membership, actor=user, now=timezone.now(), source_ip=source_ip(request))
+        except UnableToChangeProject as unable:
+            messages.error(request, unable.message)
+            return htmx.redirect(request, "project-detail", slug=slug)
+        messages.success(request, _("You have left %(project)s.") % {"project": project})
+        return htmx.redirect(request, "project-list")
+    return _confirm(
+        request,
+        project,
+        title=_("Leave %(project)s") % {"project": project},
+        text=_(
+            "You will no longer see the project. Requests that you made go on, and its history keeps what "
+            "you did. A lead can take you in again."
+        ),
+        submit_label=_("Leave"),
+    )
+
+
 # --- namespaces ------------------------------------------------------------------------------------
 
 
@@ -196,7 +263,7 @@ def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
                 source_ip=source_ip(request),
             )
         except UnableToBind as unable:
-            form.add_error("namespace", unable.message)
+            form.add_error(unable.field, unable.message)
         else:
             messages.success(request, _("The namespace is bound to the project."))
             return htmx.redirect(request, "project-detail", slug=slug)
@@ -205,23 +272,36 @@ def binding_add(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def binding_end(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Asks, then ends a binding now; what was used until then stays the project's."""
+    """Asks when, then ends a binding then; what was used until then stays the project's."""
     user = access.person(request)
     project = access.get_project_or_404(user, slug, for_administrator=True)
-    binding = get_object_or_404(
-        NamespaceBinding.objects.select_related("cluster"), project=project, pk=pk, valid_until=None
+    now = timezone.now()
+    lasting = NamespaceBinding.objects.filter(Q(valid_until=None) | Q(valid_until__gt=now), project=project)
+    binding = get_object_or_404(lasting.select_related("cluster"), pk=pk)
+    form = EndForm(
+        request.POST if request.method == "POST" else None, initial={"valid_until": binding.valid_until}
     )
-    if request.method == "POST":
-        unbind(binding=binding, actor=user, now=timezone.now(), source_ip=source_ip(request))
-        messages.success(request, _("The namespace is no longer the project's."))
-        return htmx.redirect(request, "project-detail", slug=slug)
+    if request.method == "POST" and form.is_valid():
+        until = form.cleaned_data["valid_until"]
+        try:
+            if until is None:
+                unbind(binding=binding, actor=user, now=now, source_ip=source_ip(request))
+            else:
+                end(binding=binding, valid_until=until, actor=user, now=now, source_ip=source_ip(request))
+        except UnableToBind as unable:
+            form.add_error("valid_until", unable.message)
+        else:
+            text = _("The binding has an end.") if until else _("The namespace is no longer the project's.")
+            messages.success(request, text)
+            return htmx.redirect(request, "project-detail", slug=slug)
     names = {"namespace": binding.namespace, "cluster": binding.cluster.name, "project": project}
     return _confirm(
         request,
         project,
         title=_("Take %(namespace)s on %(cluster)s from %(project)s") % names,
-        text=_("What runs there from now on is nobody's cost. What was used until now stays the project's."),
+        text=_("What runs there afterwards is nobody's cost. What was used until then stays the project's."),
         submit_label=_("End the binding"),
+        form=form,
     )
 
 
@@ -245,22 +325,36 @@ def _page(
         "leads": access.may_lead(user, project),
         "administers": access.may_administer(user),
         "can_request": access.may_work_in(user, project),
-        "bindings": bindings.order_by("valid_until", "cluster__name", "namespace"),
+        "bindings": bindings.order_by(
+            F("valid_until").desc(nulls_first=True), "cluster__name", "namespace", "-valid_from"
+        ),
+        "now": timezone.now(),
         "member_form": member_form or MemberForm(),
         "binding_form": binding_form or BindingForm(),
     }
     if detailed:
         memberships = Membership.objects.filter(project=project).select_related("user")
         context["memberships"] = memberships.order_by("user__last_name", "user__username")
+        context["mine"] = any(membership.user_id == user.pk for membership in context["memberships"])
+        if context["leads"] or access.may_read_everything(user):
+            past = PastMembership.objects.filter(project=project).select_related("user")
+            context["past"] = past.order_by("-ended_at", "-pk")[:PAST_SHOWN]
         requests = Request.objects.filter(project=project).select_related("requester", "cluster")
         context["requests"] = requests.order_by("-created_at")[:REQUESTS_SHOWN]
     return htmx.render(request, "pages/project.html", context, status=status)
 
 
 def _confirm(
-    request: HttpRequest, project: Project, *, title: str, text: str, submit_label: str
+    request: HttpRequest,
+    project: Project,
+    *,
+    title: str,
+    text: str,
+    submit_label: str,
+    form: forms.Form | None = None,
 ) -> HttpResponse:
     context = {
+        "form": form,
         "title": title,
         "text": text,
         "submit_label": submit_label,

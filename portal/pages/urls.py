@@ -13,6 +13,7 @@ urlpatterns = [
     path("create-project/", projects.project_create, name="project-create"),
     path("projects/<slug:slug>/", projects.project_detail, name="project-detail"),
     path("projects/<slug:slug>/edit/", projects.project_edit, name="project-edit"),
+    path("projects/<slug:slug>/leave/", projects.project_leave, name="project-leave"),
     path("projects/<slug:slug>/members/", projects.member_add, name="member-add"),
     path("projects/<slug:slug>/members/<int:pk>/role/", projects.member_role, name="member-role"),
     path("projects/<slug:slug>/members/<int:pk>/remove/", projects.member_remove, name="member-remove"),

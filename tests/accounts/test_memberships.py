@@ -1,0 +1,102 @@
+"""Members come and go, by hand and by group; the project keeps who was there."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from portal.accounts import memberships
+from portal.accounts.models import AuditEntry, Membership, PastMembership
+from portal.accounts.projects import UnableToChangeProject
+from tests.cast import NOW, Cast
+
+pytestmark = pytest.mark.django_db
+LATER = NOW + timedelta(days=3)
+
+
+def of(cast: Cast, who: str) -> Membership:
+    return Membership.objects.select_related("user", "project").get(
+        project=cast.project, user=getattr(cast, who)
+    )
+
+
+def test_a_member_leaves_and_the_project_keeps_that_they_were_there(client: Client, cast: Cast) -> None:
+    Membership.objects.filter(user=cast.member).update(joined_at=NOW)
+    client.force_login(cast.member)
+    assert "Leave Tidal models" in client.get("/projects/tides/leave/").content.decode()
+
+    response = client.post("/projects/tides/leave/")
+
+    assert response["Location"] == "/projects/"
+    assert client.get("/projects/tides/").status_code == 404
+    past = PastMembership.objects.get()
+    assert (past.user, past.project, past.role) == (cast.member, cast.project, "member")
+    assert (past.joined_at, past.reason) == (NOW, "left")
+    assert AuditEntry.objects.get().action == "member.leave"
+
+
+def test_leads_and_readers_see_former_members(client: Client, cast: Cast) -> None:
+    memberships.remove_member(membership=of(cast, "teammate"), actor=cast.lead, now=timezone.now())
+
+    for who, sees in [("lead", True), ("administrator", True), ("auditor", True), ("member", False)]:
+        client.force_login(getattr(cast, who))
+        assert ("1 former member" in client.get("/projects/tides/").content.decode()) is sees
+
+
+@pytest.mark.parametrize(("who", "status"), [("stranger", 404), ("finance", 403), ("administrator", 404)])
+def test_who_is_no_member_cannot_leave(client: Client, cast: Cast, who: str, status: int) -> None:
+    client.force_login(getattr(cast, who))
+
+    assert client.post("/projects/tides/leave/").status_code == status
+
+
+def test_the_last_lead_cannot_leave(client: Client, cast: Cast) -> None:
+    client.force_login(cast.lead)
+
+    client.post("/projects/tides/leave/")
+
+    assert of(cast, "lead")
+
+
+def test_coming_back_is_a_new_membership(cast: Cast) -> None:
+    memberships.remove_member(membership=of(cast, "member"), actor=cast.lead, now=NOW)
+    memberships.add_member(project=cast.project, username="mina", role="lead", actor=cast.lead, now=LATER)
+
+    assert of(cast, "member").joined_at == LATER
+    assert PastMembership.objects.get().role == "member"
+
+
+def test_what_a_group_gave_is_not_taken_by_hand(cast: Cast) -> None:
+    memberships.claim(user=cast.stranger, project=cast.project, role="lead", now=NOW)
+    membership = of(cast, "stranger")
+
+    with pytest.raises(UnableToChangeProject, match="group of their sign-in"):
+        memberships.remove_member(membership=membership, actor=cast.lead, now=NOW)
+    with pytest.raises(UnableToChangeProject, match="group of their sign-in"):
+        memberships.change_role(membership=membership, role="member", actor=cast.lead, now=NOW)
+
+
+def test_hand_and_group_give_together_and_the_higher_holds(cast: Cast) -> None:
+    memberships.claim(user=cast.stranger, project=cast.project, role="member", now=NOW)
+    memberships.take_in(project=cast.project, user=cast.stranger, role="lead", actor=cast.lead, now=NOW)
+    assert (of(cast, "stranger").role, of(cast, "stranger").by_hand) == ("lead", "lead")
+
+    memberships.claim(user=cast.stranger, project=cast.project, role="", now=LATER)
+    assert (of(cast, "stranger").role, of(cast, "stranger").claimed_role) == ("lead", "")
+    assert not PastMembership.objects.exists()
+
+
+def test_a_group_that_says_the_same_again_writes_nothing(cast: Cast) -> None:
+    for _ in range(2):
+        memberships.claim(user=cast.stranger, project=cast.project, role="member", now=NOW)
+
+    assert AuditEntry.objects.count() == 1
+
+
+def test_an_address_that_two_people_have_finds_nobody(cast: Cast) -> None:
+    cast.stranger.email = "mina@example.org"
+    cast.stranger.save()
+
+    assert memberships.find_person("mina@example.org") is None
+    assert memberships.find_person("mina") == cast.member
