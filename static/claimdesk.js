@@ -135,6 +135,12 @@
     });
   });
 
+  // --- going back from a page of an error, where there is something to go back to ------------------
+  document.querySelectorAll("[data-back]").forEach(function (button) {
+    button.hidden = history.length < 2;
+    button.addEventListener("click", function () { history.back(); });
+  });
+
   // --- copying ---------------------------------------------------------------------------------
   function prepare(root) {
     // A table wider than the screen must be scrollable by keyboard.

@@ -2,11 +2,16 @@
 
 import zoneinfo
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import resolve_url
 from django.utils import timezone, translation
+from django.utils.translation import gettext as _
 
 from portal.accounts.models import User
 
@@ -26,7 +31,19 @@ class SignInMiddleware(LoginRequiredMiddleware):
     ) -> HttpResponseBase:
         if request.headers.get("HX-Request") == "true":
             return HttpResponse(status=401)
+        if request.method not in {"GET", "HEAD"}:
+            # Such an address may answer nothing but a form: back to where that was, to send it again.
+            messages.warning(request, _("You were no longer signed in, so what you sent was not kept."))
+            return redirect_to_login(_page_before(request))
         return super().handle_no_permission(request, view_func)
+
+
+def _page_before(request: HttpRequest) -> str:
+    """The page of ours that the request came from."""
+    before = urlsplit(request.headers.get("Referer", ""))
+    if before.netloc != request.get_host() or not before.path:
+        return resolve_url(settings.LOGIN_REDIRECT_URL)
+    return f"{before.path}?{before.query}" if before.query else before.path
 
 
 class PersonMiddleware:
