@@ -1,21 +1,31 @@
 """What the desk takes at all: methods of pages, lengths of addresses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 
-API_PREFIX = "/api/"
 PAGE_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 
 
 class LimitsMiddleware:
-    """Refuses before any view what no browser of ours sends."""
+    """Refuses before any view what no browser sends to a page."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.method not in PAGE_METHODS and not request.path_info.startswith(API_PREFIX):
-            # Views of libraries know PUT and treat it like POST, without what POST is guarded with.
-            return HttpResponseNotAllowed(PAGE_METHODS)
         return self.get_response(request)
+
+    def process_view(
+        self,
+        request: HttpRequest,
+        view: Callable[..., HttpResponseBase],
+        _args: Sequence[Any],
+        _kwargs: Mapping[str, Any],
+    ) -> HttpResponseBase | None:
+        """Views of libraries know PUT and treat it like POST, without what POST is guarded with."""
+        of_rest = hasattr(view, "cls")
+        if request.method in PAGE_METHODS or of_rest:
+            return None
+        return HttpResponseNotAllowed(PAGE_METHODS)

@@ -1,0 +1,68 @@
+"""What the writing calls of the table send: something that succeeds for whoever may."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from tests.access.world import World
+from tests.cast import PASSWORD
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: desk
+contexts: [{name: desk, context: {cluster: oslo, user: desk}}]
+clusters: [{name: oslo, cluster: {server: "https://oslo.example.org:6443"}}]
+users: [{name: desk, user: {token: kube-secret-token}}]
+"""
+NEW_PASSWORD = "quite another long pass phrase"
+_ask = {
+    "project": "tides",
+    "cluster": "berlin",
+    "device_class": "gpu.nvidia.com",
+    "count": "1",
+    "shape": "claim",
+    "duration": "8",
+    "purpose": "harmonic analysis",
+}
+_class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
+
+# By call; what is not here sends nothing. A function where it depends on the world.
+BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
+    "POST account_login": {"login": "mina", "password": PASSWORD},
+    "POST account_reauthenticate": {"password": PASSWORD},
+    "POST account_change_password": {
+        "oldpassword": PASSWORD,
+        "password1": NEW_PASSWORD,
+        "password2": NEW_PASSWORD,
+    },
+    "POST profile": {"first_name": "Renamed", "last_name": "", "language": "", "time_zone": ""},
+    "POST set_language": {"language": "zh-hans", "next": "/"},
+    "POST token-list": {"name": "export", "scopes": ["chargeback"], "lifetime": "30"},
+    "POST project-create": {"name": "Dunes", "slug": "dunes", "description": "", "cost_centre": ""},
+    "POST project-edit": {"name": "Tides and waves", "description": "", "cost_centre": ""},
+    "POST member-add": {"username": "stig", "role": "member"},
+    "POST member-role": {"role": "lead"},
+    "POST binding-add": lambda world: {"cluster": world.cluster.pk, "namespace": "waves"},
+    "POST cdi-token": {"cluster": "berlin", "node": "gpu-02", "lifetime": "30"},
+    "POST cluster-add": {"name": "oslo", "credentials": "stored", "kubeconfig_text": KUBECONFIG},
+    "POST cluster-switch": {"enabled": "no"},
+    "POST class-create": {"cluster": "berlin", "name": "big", **_class},
+    "POST class-edit": {"seen_version": "", **_class},
+    "POST expression-check": {"cluster": "berlin", **_class},
+    "POST finding-handle": {"action": "acknowledge", "note": "known", "days": "7"},
+    "POST finding-task": {"state": "in-work", "owner": "anouk", "note": "looking"},
+    "POST contract-edit": {"kubernetes": ">=1.36", "drivers": "", "group": ""},
+    "POST request-create": lambda _world: {"key": str(uuid.uuid4()), **_ask},
+    "POST api-request-list": _ask,
+    "POST api-finding-acknowledge": {"note": "known"},
+    "POST api-finding-snooze": {"note": "later", "days": 3},
+    "PUT api-task-detail": {"state": "in-work", "owner": "anouk", "note": "looking"},
+    "PUT api-contract": {"kubernetes": ">=1.36"},
+}
+
+
+def body_of(call: str, world: World) -> dict[str, Any]:
+    """What to send with a call of the table."""
+    body = BODIES.get(call, {})
+    return body(world) if callable(body) else body

@@ -1,0 +1,281 @@
+"""One filled database that every call of the table is made against."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Self
+
+import pytest
+from django.core.cache import cache
+from django.db import transaction
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import DjangoDbBlocker
+
+from claims import requests
+from claims.manifests import REQUEST_LABEL
+from claims.models import Allocation, Price, PriceBook, Request
+from inventory import clusters
+from inventory.cdi import tokens as node_tokens
+from inventory.findings.handling import acknowledge
+from inventory.models import (
+    Cluster,
+    Device,
+    DiagnosisTask,
+    Finding,
+    PlatformContract,
+    SyncProblem,
+)
+from portal.accounts.audit import record
+from portal.accounts.models import ApiToken, Membership, User
+from portal.accounts.tokens import issue_token
+from portal.kube.resources import DEVICE_CLASSES, Resource
+from tests.access.table import SCOPES
+from tests.cast import PASSWORD, Cast, make_cast
+from tests.claims.fakes import FakeCluster
+from tests.inventory_pages.factories import (
+    LONG_AGO,
+    bind,
+    hold,
+    make_class,
+    make_cluster,
+    make_device,
+    make_node,
+    make_profile,
+)
+
+SECRET_URL = "https://berlin.example.org:6443"
+
+
+@dataclass(frozen=True)
+class World:
+    """`things` are what the table calls by a name in its column “with”."""
+
+    cast: Cast
+    cluster: Cluster
+    live: Request
+    answering: "AccessCluster"
+    things: Mapping[str, Any]
+    # Session keys by role, and plain texts of the administrator's tokens by scope.
+    sessions: Mapping[str, str]
+    tokens: Mapping[str, str]
+    # Plain texts of tokens with every scope, by role.
+    passes: Mapping[str, str] = field(default_factory=dict)
+
+    def browser(self, role: str) -> Client:
+        """A browser in which the role has signed in; "anonymous" has not."""
+        client = Client(raise_request_exception=False)
+        if role in self.sessions:
+            client.cookies["sessionid"] = self.sessions[role]
+        return client
+
+    def user(self, role: str) -> User:
+        """The person behind a role of the table."""
+        found: User = getattr(self.cast, "member" if role == "owner" else role)
+        return found
+
+
+class AccessCluster(FakeCluster):
+    """The cluster in a dictionary, which is always there and takes DeviceClasses, too."""
+
+    url = SECRET_URL
+
+    def served(self, group: str) -> dict[str, dict[str, Resource]]:
+        found = {DEVICE_CLASSES.api_version: {DEVICE_CLASSES.plural: DEVICE_CLASSES}}
+        return found if group == DEVICE_CLASSES.group else {}
+
+    def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        dry_run: bool = False,  # noqa: ARG002 - as the client has it
+    ) -> dict[str, Any]:
+        self.get(resource, name)
+        return dict(body)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def delete(self, resource: Resource, name: str, **options: Any) -> dict[str, Any]:
+        return (
+            self.get(resource, name) if options.get("dry_run") else super().delete(resource, name, **options)
+        )
+
+    def reset(self) -> None:
+        """As it was before any call."""
+        self.objects = {
+            (DEVICE_CLASSES.plural, "", name): {"metadata": {"name": name, "uid": name}, "spec": {}}
+            for name in ("gpu.nvidia.com", "spare.example.org")
+        }
+
+
+@contextmanager
+def reachable_cluster() -> Iterator[AccessCluster]:
+    """Whatever the portal asks of a cluster is answered from memory."""
+    fake = AccessCluster()
+    fake.reset()
+    introduction = clusters.Introduction(
+        url=SECRET_URL, version="v1.36.2", uid="", served={"deviceclasses": "resource.k8s.io/v1"}, missing=()
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "client_for", lambda _cluster: fake)
+        patch.setattr(clusters, "introduce", lambda _client: introduction)
+        patch.setitem(requests.submit.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
+        yield fake
+
+
+def make_world(answering: AccessCluster) -> World:
+    """Fills the database."""
+    cast, now = make_cast(), timezone.now()
+    cluster = make_cluster()
+    profile = make_profile()
+    make_node(cluster, "gpu-01")
+    held, free = (make_device(cluster, f"gpu-{n}", profile=profile) for n in range(2))
+    complete_slice(held)
+    make_class(cluster, "gpu.nvidia.com", profiles=(profile,))
+    # Nobody uses it: it may be deleted without more ado.
+    make_class(cluster, "spare.example.org", profiles=(profile,))
+    binding = bind(cluster, "tides", cast.project)
+    bind(cluster, "glaciers", cast.other)
+    claim = hold(held, namespace="tides", claim="harmonics", pod="work", at=now - timedelta(hours=5))
+    live = make_request(cast, cluster, state=Request.State.ALLOCATED, object_uid=claim.uid)
+    claim.labels = {REQUEST_LABEL: str(live.key)}
+    claim.save()
+    book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=LONG_AGO)
+    Price.objects.create(book=book, product=profile.product, per_hour="2.5")
+    Allocation.objects.create(
+        cluster=cluster,
+        namespace="tides",
+        claim_name="harmonics",
+        claim_uid=claim.uid,
+        epoch=1,
+        driver=profile.driver,
+        pool_name="gpu-01",
+        device_name="gpu-0",
+        node_name="gpu-01",
+        request_name="gpu",
+        product=profile.product,
+        device_class="gpu.nvidia.com",
+        started_at=now - timedelta(hours=5),
+        start_source="observed",
+        request=live,
+        project=cast.project,
+    )
+    finding, known = make_finding(cluster, "gpu-1"), make_finding(cluster, "gpu-0")
+    acknowledge(finding=known, actor=cast.administrator, note="known", now=now)
+    task = DiagnosisTask.objects.create(
+        cluster=cluster, subject=finding.subject, finding=finding, opened_at=now, changed_at=now
+    )
+    PlatformContract.objects.create(
+        cluster=cluster, kubernetes=">=1.30", changed_at=now, changed_by=cast.administrator
+    )
+    SyncProblem.objects.create(
+        cluster=cluster, resource="resourceclaims", namespace="tides", name="odd", path="spec", reason="odd",
+        seen_at=now,
+    )  # fmt: skip
+    cdi_token, _plain = node_tokens.issue(
+        cluster=cluster, node_name="gpu-01", actor=cast.administrator, now=now
+    )
+    own_token, _plain = issue(cast.member, ["inventory"])
+    entry = record(now=now, actor=cast.lead, action="project.change", target=cast.project)
+    failed = make_request(cast, cluster, state=Request.State.FAILED)
+    fresh = make_request(cast, cluster, state=Request.State.SUBMITTED)
+    return World(
+        cast=cast,
+        cluster=cluster,
+        live=live,
+        answering=answering,
+        things={
+            "tides-membership": Membership.objects.get(user=cast.teammate).pk,
+            "tides-binding": binding.pk,
+            "held-device": held.pk,
+            "free-device": free.pk,
+            "live-request": live.key,
+            "fresh-request": fresh.key,
+            "failed-request": failed.key,
+            "finding": finding.pk,
+            "known-finding": known.pk,
+            "task": task.pk,
+            "node-token": cdi_token.pk,
+            "owners-token": own_token.token_key,
+            "entry": entry.pk,
+        },
+        sessions={role: _session(user) for role, user in _by_role(cast).items()},
+        tokens={scope: issue(cast.administrator, [scope])[1] for scope in SCOPES},
+        passes={role: issue(user, SCOPES)[1] for role, user in _by_role(cast).items()},
+    )
+
+
+def complete_slice(device: Device) -> None:
+    """The device's slice as a driver would have published it, for what reads the fleet from slices."""
+    pool = {"name": device.pool.name, "generation": 1, "resourceSliceCount": 1}
+    device.slice.manifest["spec"]["pool"] = pool
+    device.slice.save(update_fields=["manifest"])
+
+
+def make_request(cast: Cast, cluster: Cluster, **values: Any) -> Request:
+    """A request of the cast's member for their project."""
+    now = timezone.now()
+    made: Request = Request.objects.create(
+        **{
+            "project": cast.project, "requester": cast.member, "cluster": cluster, "namespace": "tides",
+            "device_class": "gpu.nvidia.com", "count": 1, "shape": "claim", "duration": timedelta(hours=8),
+            "purpose": "harmonic analysis", "created_at": now, "changed_at": now,
+            "object_name": f"desk-{uuid.uuid4().hex[:8]}", **values,
+        }
+    )  # fmt: skip
+    return made
+
+
+def make_finding(cluster: Cluster, device: str) -> Finding:
+    """A health fault of a device."""
+    now = timezone.now()
+    made: Finding = Finding.objects.create(
+        cluster=cluster, kind="health-fault", subject=f"gpu.nvidia.com/gpu-01/{device}", severity="bad",
+        object_kind="device", name=device, code="tainted",
+        params={"device": device, "key": "gpu.nvidia.com/xid", "value": "43", "effect": "NoExecute"},
+        first_seen_at=now, opened_at=now, last_seen_at=now,
+    )  # fmt: skip
+    return made
+
+
+def issue(user: User, scopes: Any) -> tuple[ApiToken, str]:
+    """A token and its plain text."""
+    return issue_token(
+        user=user, name="nightly", scopes=list(scopes), lifetime=timedelta(days=7), now=timezone.now()
+    )
+
+
+def _by_role(cast: Cast) -> dict[str, User]:
+    roles = ("teammate", "lead", "stranger", "finance", "administrator", "auditor")
+    return {"owner": cast.member} | {role: getattr(cast, role) for role in roles}
+
+
+def _session(user: User) -> str:
+    """As after the sign-in page, so that what wants a recent password lets the person through."""
+    client = Client()
+    client.post(reverse("account_login"), {"login": user.username, "password": PASSWORD})
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+    return client.cookies["sessionid"].value
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[World]:
+    """Made once for a module of tests, and undone with its transaction; each test, and each call, works in a
+    savepoint of its own."""
+    # Hashing must not be what tests wait for.
+    hashers = override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
+    with django_db_blocker.unblock(), transaction.atomic():
+        # Attempts to sign in are counted there.
+        cache.clear()
+        with hashers, reachable_cluster() as fake:
+            yield make_world(fake)
+        transaction.set_rollback(True)
+
+
+__all__ = ["World", "make_world", "world"]
