@@ -9,13 +9,15 @@ transaction and sends no signals.
 import json
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from django.db import connection, models, transaction
 
-Row = TypeVar("Row", bound=models.Model)
 Values = Sequence[Any]
+Model = type[models.Model]
+# Instances of a model; or, where the model is given, anything that has its columns as attributes.
+Rows = Sequence[Any]
 
 # From this many rows on a COPY is worth its statements.
 COPY_FROM = 100
@@ -32,50 +34,56 @@ class Encoded:
         self.text = text.decode()
 
 
-def append(
-    rows: Sequence[Any], *, model: type[models.Model] | None = None, ignore_conflicts: bool = False
-) -> None:
+def append(rows: Rows, *, model: Model | None = None, ignore_conflicts: bool = False) -> None:
     """Insert rows of one model that nobody needs the primary keys of. With `ignore_conflicts`, a row that
-    breaks a unique constraint is left out. Given the model, anything with its columns as attributes is a
-    row."""
+    breaks a unique constraint is left out."""
     if rows:
         model = model or type(rows[0])
         tail = " ON CONFLICT DO NOTHING" if ignore_conflicts else ""
         _write(model, rows, _columns(model), tail=tail)
 
 
-def create(rows: Sequence[Row]) -> None:
+def create(rows: Rows, *, model: Model | None = None) -> None:
     """Insert rows of one model and set their primary keys, ascending. Only within a transaction."""
     if not rows:
         return
     assert connection.in_atomic_block
-    model = type(rows[0])
+    model = model or type(rows[0])
+    key = _key(model).attname
     for row, number in zip(rows, _numbers(model, len(rows)), strict=True):
-        row.pk = number
+        setattr(row, key, number)
     _write(model, rows, _columns(model, keyed=True))
     for row in rows:
-        row._state.adding = False
-        row._state.db = connection.alias
+        if isinstance(row, models.Model):
+            row._state.adding = False
+            row._state.db = connection.alias
 
 
-def overwrite(rows: Sequence[models.Model], columns: Sequence[str]) -> None:
+def overwrite(rows: Rows, columns: Sequence[str], *, model: Model | None = None) -> None:
     """Write `columns` (names of fields) of complete rows that have primary keys, as an upsert."""
     if not rows:
         return
-    model: Any = type(rows[0])
+    model = model or type(rows[0])
     quote = connection.ops.quote_name
-    changed = (quote(model._meta.get_field(name).column) for name in columns)
+    fields: Any = (model._meta.get_field(name) for name in columns)
+    changed = [quote(field.column) for field in fields]
     sets = ", ".join(f"{column} = excluded.{column}" for column in changed)
-    key = quote(model._meta.pk.column)
+    key = quote(str(_key(model).column))
     _write(model, rows, _columns(model, keyed=True), tail=f" ON CONFLICT ({key}) DO UPDATE SET {sets}")
 
 
-def _columns(model: type[models.Model], *, keyed: bool = False) -> "list[models.Field[Any, Any]]":
+def _key(model: Model) -> "models.Field[Any, Any]":
+    key: models.Field[Any, Any] | None = model._meta.pk
+    assert key is not None
+    return key
+
+
+def _columns(model: Model, *, keyed: bool = False) -> "list[models.Field[Any, Any]]":
     fields: Any = model._meta.concrete_fields
     return [field for field in fields if not field.generated and (keyed or not field.primary_key)]
 
 
-def _numbers(model: type[models.Model], count: int) -> Iterable[int]:
+def _numbers(model: Model, count: int) -> Iterable[int]:
     """Primary keys that were never given."""
     table = model._meta.db_table
     with connection.cursor() as cursor:
@@ -86,8 +94,7 @@ def _numbers(model: type[models.Model], count: int) -> Iterable[int]:
             last = (cursor.fetchone() or (0,))[0]
             return range(last + 1, last + 1 + count)
         sequence = "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)"
-        assert model._meta.pk is not None
-        cursor.execute(sequence, [connection.ops.quote_name(table), model._meta.pk.column, count])
+        cursor.execute(sequence, [connection.ops.quote_name(table), _key(model).column, count])
         return [number for (number,) in cursor.fetchall()]
 
 
@@ -95,7 +102,7 @@ def _numbers(model: type[models.Model], count: int) -> Iterable[int]:
 
 
 def _write(
-    model: type[models.Model],
+    model: Model,
     rows: Sequence[Any],
     fields: "Sequence[models.Field[Any, Any]]",
     *,
@@ -143,7 +150,7 @@ def _copy_by_way_of_another_table(table: str, names: str, values: Iterable[Value
 # --- values -----------------------------------------------------------------------------------------------
 
 
-def _values(rows: Sequence[Any], fields: "Sequence[models.Field[Any, Any]]") -> list[Values]:
+def _values(rows: Rows, fields: "Sequence[models.Field[Any, Any]]") -> list[Values]:
     columns = zip(*map(attrgetter(*[field.attname for field in fields]), rows), strict=True)
     return list(
         zip(*(_converted(field, column) for field, column in zip(fields, columns, strict=True)), strict=True)

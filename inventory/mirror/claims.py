@@ -15,7 +15,7 @@ from inventory.mirror import departures
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
-from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.mirror.turn import Kind, Moment, Placed, Source, Turn, chunks, parse_time
 from inventory.models import Claim, ClaimDevice, Device, DeviceProfile, Observation, Pod
 from portal.dra import model as dra
 
@@ -405,7 +405,7 @@ def _allocation_facts(
             "admin_access": bool(result.admin_access),
             "consumed_capacity": dict(result.consumed_capacity),
             "device_class": classes.get(result.request, ""),
-            **hardware_facts(known.devices.get((result.driver, result.pool, result.device))),
+            **_known_facts(known.devices.get((result.driver, result.pool, result.device))),
         }
         for result in _results(allocation)
     ]
@@ -417,14 +417,21 @@ def _allocation_facts(
     }
 
 
-def hardware_facts(device: Device | None) -> dict[str, Any]:
-    """What an allocation tells of a device by itself; nothing where its slice has not come yet."""
+def _known_facts(device: Device | None) -> dict[str, Any]:
+    if device is not None:
+        return hardware_facts(device, device.profile)
+    # Its slice has not come yet.
+    return {"hardware_id": "", "profile": "", "product": "", "capacity": {}, "node": ""}
+
+
+def hardware_facts(device: Placed, profile: DeviceProfile) -> dict[str, Any]:
+    """What an allocation tells of a device by itself."""
     return {
-        "hardware_id": device.hardware_id if device else "",
-        "profile": device.profile.digest if device else "",
-        "product": device.profile.product if device else "",
-        "capacity": device.profile.capacity if device else {},
-        "node": device.node_name if device else "",
+        "hardware_id": device.hardware_id,
+        "profile": profile.digest,
+        "product": profile.product,
+        "capacity": profile.capacity,
+        "node": device.node_name,
     }
 
 

@@ -18,15 +18,15 @@ Row = TypeVar("Row", bound=Model)
 Obj = TypeVar("Obj")
 
 
-def save(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def save(rows: Sequence[Any], columns: Sequence[str], *, model: type[Model] | None = None) -> None:
     """Insert rows that have no primary key yet (it is set on them), and write `columns` of those that have
-    one.
+    one. Rows may be anything with the columns of `model`.
 
     Rows are complete; writing them as an upsert is several times faster than `bulk_update`.
     """
     known = [row for row in rows if row.pk is not None]
-    bulk.create([row for row in rows if row.pk is None])
-    bulk.overwrite(known, columns)
+    bulk.create([row for row in rows if row.pk is None], model=model)
+    bulk.overwrite(known, columns, model=model)
 
 
 class Unusable(Exception):

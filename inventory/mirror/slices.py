@@ -6,23 +6,18 @@ they are gone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
-
-from inventory import identity, profiles
-from inventory.mirror import states
+from inventory import profiles
+from inventory.mirror import devices, states
 from inventory.mirror.batches import Item
-from inventory.mirror.claims import hardware_facts
 from inventory.mirror.decoding import decode_dra
-from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, Unusable, save
-from inventory.mirror.states import Arrival
+from inventory.mirror.devices import Arrival, DeviceRow, Published
+from inventory.mirror.kind import Change, MirroredKind, Unusable, save
 from inventory.mirror.taint_rules import Rules
-from inventory.mirror.taint_rules import note as note_rule
-from inventory.mirror.turn import Kind, Turn, chunks, digest
-from inventory.models import ClaimDevice, Device, DeviceProfile, Pool, ResourceSlice
+from inventory.mirror.turn import Turn, chunks
+from inventory.models import Device, DeviceProfile, Pool, ResourceSlice
 from portal.bulk import Encoded
 from portal.dra import model as dra
 from portal.dra.pools import Pools, missing_gate
@@ -41,16 +36,6 @@ _POOL_COLUMNS = [
     "problem",
 ]
 _DEVICE_COLUMNS = ["slice", "profile", "position", "identity", "hardware_id", "node_name", "taints"]
-
-
-@dataclass(frozen=True)
-class Published:
-    """One device as a slice publishes it now."""
-
-    device: dra.Device
-    source: dra.ResourceSlice
-    slice_id: int
-    position: int
 
 
 class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
@@ -201,34 +186,39 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
     ) -> None:
         known = self._profiles.of([(item.device, pool.driver) for pool, item in wanted])
         new: list[Arrival] = []
-        changed: list[Device] = []
+        changed: list[DeviceRow] = []
         for (pool, item), profile in zip(wanted, known, strict=True):
             old = existing[pool.pk].get(item.device.name)
-            device = _device(turn, pool=pool, item=item, profile=profile, old=old)
+            device = devices.row_of(turn, pool=pool, item=item, profile=profile, old=old)
             if old is None:
                 new.append(Arrival(device, pool, profile))
-                _note_appearance(turn, device, pool, profile)
-            elif any(getattr(device, name) != getattr(old, name) for name in _COMPARED):
+                devices.note_appearance(turn, device, pool, profile)
+            elif device.differs_from(old):
                 changed.append(device)
-                turn.dirty_devices.add(device.pk)
-                _note_change(turn, device, old, pool, profile)
+                turn.dirty_devices.add(old.pk)
+                devices.note_change(turn, device, old, pool, profile)
             else:
                 continue
             turn.new_profiles.add(profile.pk)
-        rules = Rules.of(turn.cluster_id) if new else Rules(())
-        waited_for = _waiting(turn, new)
-        states.judge_new(turn, [arrival for arrival in new if _name(arrival) not in waited_for], rules)
-        stored = [*(arrival.device for arrival in new), *changed]
-        save(stored, _DEVICE_COLUMNS)
-        turn.dirty_devices |= {
-            arrival.device.pk
-            for arrival in new
-            if _name(arrival) in waited_for or not states.is_simple(arrival)
-        }
-        turn.new_devices |= {device.pk for device in stored}
-        turn.dirty_counts |= {device.node_name for device in stored} - {""}
-        _note_rules(turn, new, rules)
-        _link_holders(turn, new, waited_for)
+        self._store_new(turn, new)
+        save(changed, _DEVICE_COLUMNS, model=Device)
+        turn.new_devices |= {device.key for device in changed}
+        turn.dirty_counts |= {device.node_name for device in changed} - {""}
+
+    def _store_new(self, turn: Turn, new: list[Arrival]) -> None:
+        if not new:
+            return
+        rules = Rules.of(turn.cluster_id)
+        waited_for = devices.waiting(turn, new)
+        simple = [a for a in new if states.is_simple(a) and a.name not in waited_for]
+        states.judge_new(turn, simple, rules)
+        save([arrival.device for arrival in new], _DEVICE_COLUMNS, model=Device)
+        stored = {device.key for device, _, _ in new}
+        turn.new_devices |= stored
+        turn.dirty_devices |= stored - {device.key for device, _, _ in simple}
+        turn.dirty_counts |= {device.node_name for device, _, _ in new} - {""}
+        devices.note_rules(turn, new, rules)
+        devices.link_holders(turn, new, waited_for)
 
     def _drop(self, turn: Turn, gone: list[Device], pools: dict[int, Pool]) -> None:
         if not gone:
@@ -240,12 +230,9 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             pool = pools[device.pool_id]
             turn.dirty_pools.add(pool.pk)
             turn.dirty_counts.add(device.node_name)
-            _note_loss(turn, device, pool, digests[device.profile_id])
+            devices.note_loss(turn, device, pool, digests[device.profile_id])
         for ids in chunks([device.pk for device in gone]):
             Device.objects.filter(pk__in=ids).delete()
-
-
-_COMPARED = ("slice_id", "profile_id", "position", "identity", "hardware_id", "node_name", "taints")
 
 
 def _pool_key(obj: dra.ResourceSlice) -> PoolKey:
@@ -284,187 +271,3 @@ def _published(members: Iterable[tuple[int, dra.ResourceSlice]], *, complete: bo
         for position, device in enumerate(item.spec.devices):
             found.setdefault(device.name, Published(device, item, slice_id, position))
     return list(found.values())
-
-
-def _device(
-    turn: Turn,
-    *,
-    pool: Pool,
-    item: Published,
-    profile: DeviceProfile,
-    old: Device | None,
-) -> Device:
-    spec = item.source.spec
-    node = (item.device.node_name if spec.per_device_node_selection else spec.node_name) or ""
-    pieces = profiles.identity_of(item.device, driver=pool.driver)
-    return Device(
-        pk=old.pk if old else None,
-        cluster_id=turn.cluster_id,
-        pool_id=pool.pk,
-        slice_id=item.slice_id,
-        profile_id=profile.pk,
-        name=item.device.name,
-        position=item.position,
-        identity=pieces,
-        hardware_id=identity.hardware_id(
-            pieces, driver=pool.driver, device=item.device.name, place=node or pool.name
-        ),
-        node_name=node,
-        taints=[msgspec.to_builtins(taint) for taint in item.device.taints],
-        # Settled before it is stored, or before the commit, see `states`.
-        state=old.state if old else Device.State.UNAVAILABLE,
-        reason=old.reason if old else "",
-        first_seen_at=old.first_seen_at if old else turn.now,
-    )
-
-
-def _facts(device: Device, pool: Pool, profile_digest: str) -> dict[str, Any]:
-    return {
-        "driver": pool.driver,
-        "pool": pool.name,
-        "device": device.name,
-        "node": device.node_name,
-        "hardware_id": device.hardware_id,
-        "profile": profile_digest,
-    }
-
-
-def _device_key(device: Device, pool: Pool, what: str, turn: Turn) -> str:
-    name = digest(pool.driver, pool.name, device.name)
-    return f"device/{name}/{what}/{digest(device.hardware_id, turn.now.isoformat())}"
-
-
-def _note_appearance(turn: Turn, device: Device, pool: Pool, profile: DeviceProfile) -> None:
-    turn.observe(
-        Kind.DEVICE_APPEARED,
-        key=_device_key(device, pool, "appeared", turn),
-        moment=turn.observed(),
-        name=device.name,
-        facts={
-            **_facts(device, pool, profile.digest),
-            "product": profile.product,
-            "unavailable": _barrier(device),
-        },
-    )
-    for taint in device.taints:
-        _note_taint(turn, Kind.DEVICE_TAINTED, device, pool, digest_of=profile.digest, taint=taint)
-
-
-def _note_loss(turn: Turn, device: Device, pool: Pool, profile_digest: str) -> None:
-    turn.observe(
-        Kind.DEVICE_GONE,
-        key=_device_key(device, pool, "gone", turn),
-        moment=turn.observed(),
-        name=device.name,
-        facts={**_facts(device, pool, profile_digest), "unavailable": _barrier(device)},
-    )
-
-
-def _barrier(device: Device) -> str:
-    """Why the device cannot be had, as far as it was judged: that comes and goes with it."""
-    return device.reason if device.state == Device.State.UNAVAILABLE else ""
-
-
-def _note_change(turn: Turn, device: Device, old: Device, pool: Pool, profile: DeviceProfile) -> None:
-    if device.hardware_id != old.hardware_id:
-        # Another piece under the same name: after a reboot, a repair, a change of mode.
-        digests = dict(DeviceProfile.objects.filter(pk=old.profile_id).values_list("pk", "digest"))
-        _note_loss(turn, old, pool, digests.get(old.profile_id, ""))
-        _note_appearance(turn, device, pool, profile)
-        return
-    before = {(t["key"], t.get("value", ""), t["effect"]): t for t in old.taints}
-    after = {(t["key"], t.get("value", ""), t["effect"]): t for t in device.taints}
-    for key in after.keys() - before.keys():
-        _note_taint(turn, Kind.DEVICE_TAINTED, device, pool, digest_of=profile.digest, taint=after[key])
-    for key in before.keys() - after.keys():
-        _note_taint(turn, Kind.DEVICE_UNTAINTED, device, pool, digest_of=profile.digest, taint=before[key])
-
-
-def _note_taint(
-    turn: Turn, kind: Kind, device: Device, pool: Pool, *, digest_of: str, taint: dict[str, Any]
-) -> None:
-    named = digest(taint["key"], taint.get("value", ""), taint["effect"])
-    turn.observe(
-        kind,
-        key=_device_key(device, pool, f"{'' if kind == Kind.DEVICE_TAINTED else 'un'}tainted/{named}", turn),
-        moment=turn.observed(),
-        name=device.name,
-        facts={**_facts(device, pool, digest_of), "taint": taint},
-    )
-
-
-def _note_rules(turn: Turn, new: Sequence[Arrival], rules: Rules) -> None:
-    """Rules taint devices that come under them, too."""
-    for device, pool, _profile in new if rules else ():
-        device.pool = pool
-        for rule in rules.on(driver=pool.driver, pool=pool.name, device=device.name):
-            note_rule(turn, Kind.DEVICE_TAINTED, rule, device, again=turn.now.isoformat())
-
-
-DeviceName = tuple[str, str, str]
-
-
-def _name(arrival: Arrival) -> DeviceName:
-    return arrival.pool.driver, arrival.pool.name, arrival.device.name
-
-
-def _waiting(turn: Turn, new: Sequence[Arrival]) -> Mapping[DeviceName, Sequence[ClaimDevice]]:
-    """Results of allocations that named these devices before they were (or were again) published."""
-    if not new:
-        return {}
-    dangling = (
-        ClaimDevice.objects.filter(claim__cluster_id=turn.cluster_id, device=None)
-        .select_related("claim")
-        .only(
-            *("driver", "pool_name", "device_name", "share_id", "request", "identified"),
-            *("claim__uid", "claim__epoch", "claim__namespace", "claim__name"),
-        )
-    )
-    found: dict[DeviceName, list[ClaimDevice]] = defaultdict(list)
-    for result in dangling:
-        found[result.driver, result.pool_name, result.device_name].append(result)
-    return {name: found[name] for name in map(_name, new) if name in found} if found else {}
-
-
-def _link_holders(
-    turn: Turn, new: Sequence[Arrival], waiting: Mapping[DeviceName, Sequence[ClaimDevice]]
-) -> None:
-    linked = []
-    for arrival in new if waiting else ():
-        device = arrival.device
-        device.profile = arrival.profile
-        for result in waiting.get(_name(arrival), ()):
-            result.device = device
-            if not result.identified:
-                result.identified = True
-                _note_details(turn, result, device)
-            linked.append(result)
-    if linked:
-        ClaimDevice.objects.bulk_update(linked, ["device", "identified"], batch_size=WRITE_BATCH)
-
-
-def _note_details(turn: Turn, result: ClaimDevice, device: Device) -> None:
-    """Complete what the observation of an allocation says of a device whose slice came later than the
-    claim."""
-    claim = result.claim
-    named = (result.driver, result.pool_name, result.device_name, result.share_id, result.request)
-    driver, pool, name, share_id, request = named
-    turn.observe(
-        Kind.ALLOCATION_DETAILED,
-        key=f"claim/{claim.uid}/{claim.epoch}/detailed/{digest(*named)}",
-        moment=turn.observed(),
-        namespace=claim.namespace,
-        name=claim.name,
-        uid=claim.uid,
-        facts={
-            "epoch": claim.epoch,
-            "device": {
-                "driver": driver,
-                "pool": pool,
-                "device": name,
-                "share_id": share_id,
-                "request": request,
-                **hardware_facts(device),
-            },
-        },
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from inventory.mirror import complaints, reach
+from inventory.mirror.devices import Arrival
 from inventory.mirror.taint_rules import Rules
 from inventory.mirror.turn import Turn, chunks, digest
 from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Observation, Pool, ResourceSlice
@@ -21,14 +22,6 @@ Reason = Device.Reason
 Health = Device.Health
 # State, reason, health.
 Verdict = tuple[str, str, str]
-
-
-class Arrival(NamedTuple):
-    """A device that was not there before, with what it belongs to."""
-
-    device: Device
-    pool: Pool
-    profile: DeviceProfile
 
 
 class _Device(NamedTuple):
@@ -102,11 +95,9 @@ def refresh(turn: Turn) -> None:
     turn.changed = turn.changed or bool(verdicts)
 
 
-def judge_new(turn: Turn, arrivals: Sequence[Arrival], rules: Rules) -> None:
-    """Set the states of devices that are about to be stored and that nobody holds: to store them unsettled,
-    and then to read and write all of them again, is half of a first sync. Those that hang on more than
-    their pool and one node are left to `refresh`, see `is_simple`."""
-    simple = [arrival for arrival in arrivals if is_simple(arrival)]
+def judge_new(turn: Turn, simple: Sequence[Arrival], rules: Rules) -> None:
+    """Set the states of devices that are about to be stored, `is_simple`, and not held by anybody: to store
+    them unsettled, and then to read and write all of them again, is a third of a first sync."""
     if not simple:
         return
     around = _Surroundings(
@@ -130,8 +121,9 @@ def judge_new(turn: Turn, arrivals: Sequence[Arrival], rules: Rules) -> None:
 
 
 def is_simple(arrival: Arrival) -> bool:
-    """Whether only its pool and one node decide about a device that nobody holds."""
-    return bool(arrival.device.node_name) and not arrival.pool.has_counters
+    """Whether one node decides about a device that nobody holds. What becomes of its pool may be in the next
+    page of a list."""
+    return bool(arrival.device.node_name) and arrival.pool.complete and not arrival.pool.has_counters
 
 
 def _note_availability(turn: Turn, device: _Device, pool: Pool, verdict: Verdict) -> None:

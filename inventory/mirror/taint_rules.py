@@ -16,8 +16,8 @@ from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import Change
 from inventory.mirror.plain import PlainKind
-from inventory.mirror.turn import Kind, Turn, digest, parse_time
-from inventory.models import Device, DeviceTaintRule
+from inventory.mirror.turn import Kind, Placed, Turn, digest, parse_time
+from inventory.models import Device, DeviceTaintRule, Pool
 from portal.dra import model as dra
 from portal.dra.taints import PREVENTING
 
@@ -89,13 +89,15 @@ def _touch(turn: Turn, rule: DeviceTaintRule, kind: Kind) -> None:
     rows = selected_by(rule).select_related("pool").only("name", "hardware_id", "node_name", "pool")
     for device in rows.iterator(chunk_size=2000):
         turn.dirty_devices.add(device.pk)
-        note(turn, kind, rule, device)
+        note(turn, kind, rule, device, device.pool)
 
 
-def note(turn: Turn, kind: Kind, rule: DeviceTaintRule, device: Device, *, again: str = "") -> None:
-    """A rule began or ceased to taint a device (whose pool is loaded). `again` tells a device that came
+def note(
+    turn: Turn, kind: Kind, rule: DeviceTaintRule, device: Placed, pool: Pool, *, again: str = ""
+) -> None:
+    """A rule began or ceased to taint a device of that pool. `again` tells a device that came
     (back) under a rule from a rule that came over a device."""
-    place = digest(device.pool.driver, device.pool.name, device.name)
+    place = digest(pool.driver, pool.name, device.name)
     what = "tainted" if kind == Kind.DEVICE_TAINTED else "untainted"
     turn.observe(
         kind,
@@ -103,8 +105,8 @@ def note(turn: Turn, kind: Kind, rule: DeviceTaintRule, device: Device, *, again
         moment=turn.observed(),
         name=device.name,
         facts={
-            "driver": device.pool.driver,
-            "pool": device.pool.name,
+            "driver": pool.driver,
+            "pool": pool.name,
             "device": device.name,
             "node": device.node_name,
             "hardware_id": device.hardware_id,

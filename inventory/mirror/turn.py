@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -28,6 +28,17 @@ class Moment:
     at: datetime
     source: Source
     uncertainty: timedelta = timedelta(0)
+
+
+class Placed(Protocol):
+    """A device as what is noted of it needs it: stored, or about to be."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def hardware_id(self) -> str: ...
+    @property
+    def node_name(self) -> str: ...
 
 
 class Noted(msgspec.Struct, gc=False):
