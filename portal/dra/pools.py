@@ -6,6 +6,7 @@ incomplete while fewer slices exist than announced, and invalid when its slices 
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 
 import msgspec
@@ -147,15 +148,18 @@ class Pools:
         self.all = tuple(_ordered(_newest(slices, features)))
         self._local: dict[str, list[Pool]] = defaultdict(list)
         self._shared: list[Pool] = []
-        self.odd = any(
-            is_odd(device) for pool in self.all for item in pool.slices for device in item.spec.devices
-        )
-        """Whether some device has an attribute that CEL cannot take."""
         for pool in self.all:
             if (name := pool.local_to) is not None:
                 self._local[name].append(pool)
             else:
                 self._shared.append(pool)
+
+    @cached_property
+    def odd(self) -> bool:
+        """Whether some device has an attribute that CEL cannot take."""
+        return any(
+            is_odd(device) for pool in self.all for item in pool.slices for device in item.spec.devices
+        )
 
     def devices_of(self, pool: Pool) -> Iterator[PoolDevice]:
         """Every device of the pool, whatever nodes can use it."""
