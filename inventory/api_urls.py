@@ -5,6 +5,7 @@ from django.urls import path
 from inventory import api, api_findings
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
+from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
     path("devices/", api.DeviceListView.as_view(), name="api-device-list"),
@@ -23,13 +24,13 @@ urlpatterns = [
     path("clusters/", api.ClusterListView.as_view(), name="api-cluster-list"),
     path("clusters/<slug:name>/", api.ClusterDetailView.as_view(), name="api-cluster-detail"),
     path("nodes/", api.NodeListView.as_view(), name="api-node-list"),
-    path("nodes/<slug:cluster>/<str:name>/", api.NodeDetailView.as_view(), name="api-node-detail"),
+    path("nodes/<slug:cluster>/<k8s:name>/", api.NodeDetailView.as_view(), name="api-node-detail"),
     path("cdi/reports/", cdi.ReportView.as_view(), name="api-cdi-report"),
     path("cdi/nodes/", cdi.CdiNodeListView.as_view(), name="api-cdi-node-list"),
-    path("cdi/nodes/<slug:cluster>/<str:name>/", cdi.CdiNodeDetailView.as_view(), name="api-cdi-node-detail"),
+    path("cdi/nodes/<slug:cluster>/<k8s:name>/", cdi.CdiNodeDetailView.as_view(), name="api-cdi-node-detail"),
     path("device-classes/", api.DeviceClassListView.as_view(), name="api-class-list"),
     path(
-        "device-classes/<slug:cluster>/<str:name>/",
+        "device-classes/<slug:cluster>/<k8s:name>/",
         api.DeviceClassDetailView.as_view(),
         name="api-class-detail",
     ),

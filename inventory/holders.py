@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q
 
@@ -27,6 +28,10 @@ class ClaimSeen:
     epoch: int
     # Names of what reserves it: Pods, mostly.
     consumers: Sequence[str]
+    # The same with the resource that it is: [("pods", "train-0")].
+    reserved: Sequence[tuple[str, str]] = ()
+    # UIDs of the Pods among them.
+    pod_uids: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Holder:
     # A claim with admin access looks at the device without holding it.
     admin_access: bool
     claim: ClaimSeen | None
+    # What the device's driver says of it for this claim: conditions as in the API. As visible as the claim.
+    conditions: Sequence[Mapping[str, Any]] = ()
 
 
 def holders_of(devices: Collection[Device], *, viewer: User, now: datetime) -> Mapping[int, Sequence[Holder]]:
@@ -74,6 +81,7 @@ def holders_of(devices: Collection[Device], *, viewer: User, now: datetime) -> M
                 consumed=result.consumed_capacity,
                 admin_access=result.admin_access,
                 claim=_seen(claim) if visible else None,
+                conditions=result.conditions if visible else (),
             )
         )
     return {
@@ -103,4 +111,6 @@ def _seen(claim: Claim) -> ClaimSeen:
         uid=claim.uid,
         epoch=claim.epoch,
         consumers=[str(consumer.get("name", "")) for consumer in reserved],
+        reserved=[(str(c.get("resource", "")), str(c.get("name", ""))) for c in reserved],
+        pod_uids=[str(c.get("uid", "")) for c in reserved if c.get("resource") == "pods"],
     )

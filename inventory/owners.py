@@ -11,11 +11,11 @@ from inventory.models import Job, Pod, QueuedWorkload
 
 @dataclass(frozen=True)
 class Owner:
-    """An object that made another."""
+    """An object that made another; empty where there is none."""
 
-    kind: str
-    name: str
-    uid: str
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,3 +76,24 @@ def _queued(
     for cluster, uids in wanted.items():
         asked |= Q(cluster=cluster, owner_uid__in=uids)
     return {(found.cluster_id, found.owner_uid): found for found in QueuedWorkload.objects.filter(asked)}
+
+
+def work_of(
+    pod: Owner, owner: Owner, group: str, *, owners: Mapping[str, Owner], queued: Mapping[str, str]
+) -> tuple[str, str]:
+    """Kind and name of the work that a Pod is a part of, the widest that starts (or waits) as one: Kueue's
+    Workload, else its PodGroup, else what was submitted (JobSet before Job), else what owns it.
+
+    `owners` leads from the uid of a Job to what made it, `queued` from the uid of what was submitted to the
+    name of the Workload that stands in the queue for it.
+    """
+    chain = [pod, owner]
+    if owner.uid and owner.uid in owners:
+        chain.append(owners[owner.uid])
+    for member in chain:
+        if member.uid and member.uid in queued:
+            return "Workload", queued[member.uid]
+    if group:
+        return "PodGroup", group
+    top = next((member for member in reversed(chain[1:]) if member.uid or member.name), Owner())
+    return top.kind, top.name

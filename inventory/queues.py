@@ -8,13 +8,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from inventory.models import ClusterQueue, LocalQueue, NamespaceBinding, QueuedWorkload
+from inventory.models import ClusterQueue, LocalQueue, NamespaceBinding, QueuedWorkload, ResourceQuota
 from portal.access import may_read_everything
 from portal.accounts.models import Project, User
 
 State = QueuedWorkload.State
+# Of a namespace's quota, what is about devices: Kubernetes' own keys, and extended resources.
+DEVICE_KEYS = ("deviceclass.resource.k8s.io", "deviceclass.resource.kubernetes.io")
 
 
 def in_sight_of(viewer: User, *, now: datetime) -> Q:
@@ -105,3 +107,31 @@ def workload_rows(workloads: Sequence[QueuedWorkload]) -> list[WorkloadRow]:
     waiting = {w.cluster_id for w in workloads if w.state in {State.PENDING, State.EVICTED}}
     places = positions(waiting) if waiting else {}
     return [WorkloadRow(workload, places.get(workload.pk)) for workload in workloads]
+
+
+@dataclass(frozen=True)
+class DeviceQuota:
+    """One key of one quota that is about devices; `used` is "" where nothing is said of it."""
+
+    quota: ResourceQuota
+    key: str
+    hard: str
+    used: str
+
+
+def device_quotas(quotas: QuerySet[ResourceQuota]) -> list[DeviceQuota]:
+    """What these quotas (with their cluster) say about devices, by cluster, namespace, name and key."""
+    return [
+        DeviceQuota(quota, key, hard, quota.used.get(key, ""))
+        for quota in quotas.order_by("cluster__name", "namespace", "name")
+        for key, hard in sorted(quota.hard.items())
+        if _is_about_devices(key)
+    ]
+
+
+def _is_about_devices(key: str) -> bool:
+    if any(part in key for part in DEVICE_KEYS):
+        return True
+    domain, slash, _name = key.removeprefix("requests.").partition("/")
+    # As against "count/jobs.batch" and "<class>.storageclass.storage.k8s.io/requests.storage".
+    return bool(slash) and key.startswith("requests.") and "." in domain

@@ -14,14 +14,15 @@ from inventory.views import (
     nodes,
     queues,
 )
+from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
     path("devices/export.csv", devices.device_export, name="device-export"),
     path("nodes/", nodes.node_list, name="node-list"),
-    path("nodes/<slug:cluster>/<str:name>/", nodes.node_detail, name="node-detail"),
+    path("nodes/<slug:cluster>/<k8s:name>/", nodes.node_detail, name="node-detail"),
     path("cdi/", cdi.cdi_list, name="cdi-list"),
-    path("cdi/nodes/<slug:cluster>/<str:name>/", cdi.cdi_detail, name="cdi-detail"),
+    path("cdi/nodes/<slug:cluster>/<k8s:name>/", cdi.cdi_detail, name="cdi-detail"),
     path("cdi/token/", cdi.cdi_token, name="cdi-token"),
     path("cdi/tokens/<int:pk>/revoke/", cdi.cdi_token_revoke, name="cdi-token-revoke"),
     path("queues/", queues.queue_list, name="queue-list"),
@@ -34,9 +35,9 @@ urlpatterns = [
     path("classes/", classes.class_list, name="class-list"),
     path("create-class/", class_admin.class_create, name="class-create"),
     path("check-expression/", class_admin.expression_check, name="expression-check"),
-    path("classes/<slug:cluster>/<str:name>/", classes.class_detail, name="class-detail"),
-    path("classes/<slug:cluster>/<str:name>/edit/", class_admin.class_edit, name="class-edit"),
-    path("classes/<slug:cluster>/<str:name>/delete/", class_admin.class_delete, name="class-delete"),
+    path("classes/<slug:cluster>/<k8s:name>/", classes.class_detail, name="class-detail"),
+    path("classes/<slug:cluster>/<k8s:name>/edit/", class_admin.class_edit, name="class-edit"),
+    path("classes/<slug:cluster>/<k8s:name>/delete/", class_admin.class_delete, name="class-delete"),
     path("findings/", findings.finding_list, name="finding-list"),
     path("findings/export.csv", findings.finding_export, name="finding-export"),
     path("findings/checks/", findings.finding_checks, name="finding-checks"),

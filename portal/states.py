@@ -49,6 +49,14 @@ _APPEARANCES = {
     "watching": Appearance("good", "eye"),
     "not-permitted": Appearance("bad", "lock-x"),
     "not-served": Appearance("off", "circle-off"),
+    # Pods, and what kubelets say of their devices, as Kubernetes writes it.
+    "Pending": Appearance("wait", "hourglass-empty"),
+    "Running": Appearance("busy", "player-play"),
+    "Succeeded": Appearance("good", "circle-check"),
+    "Failed": Appearance("bad", "alert-triangle"),
+    "Healthy": Appearance("good", "heartbeat"),
+    "Unhealthy": Appearance("bad", "alert-triangle"),
+    "Unknown": Appearance("off", "help-circle"),
     # What nodes report of CDI.
     "in-order": Appearance("good", "circle-check"),
     "drift": Appearance("bad", "alert-triangle"),
@@ -58,6 +66,8 @@ _APPEARANCES = {
     "cordoned": Appearance("off", "ban"),
     "complete": Appearance("good", "circle-check"),
     "incomplete": Appearance("bad", "puzzle"),
+    "invalid": Appearance("bad", "alert-triangle"),
+    "gated": Appearance("off", "flag-off"),
     # Findings, diagnosis tasks, platform contracts.
     "bad": Appearance("bad", "alert-triangle"),
     "warning": Appearance("wait", "alert-circle"),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, OuterRef, Q
 
+from inventory import owners
 from inventory.coverage import NO_CONTACT, SILENCE
 from inventory.findings.thresholds import Thresholds
 from inventory.models import (
@@ -18,6 +19,7 @@ from inventory.models import (
     Device,
     DeviceClass,
     DeviceTaintRule,
+    Job,
     Namespace,
     NamespaceBinding,
     Node,
@@ -25,10 +27,13 @@ from inventory.models import (
     PlatformContract,
     Pod,
     PodEvent,
+    PodGroup,
     Pool,
+    QueuedWorkload,
     ResourceSlice,
     Stream,
 )
+from inventory.owners import Owner
 
 REACHED = frozenset({Cluster.State.SYNCED, Cluster.State.SYNCING})
 HEARD = frozenset({Stream.State.WATCHING, Stream.State.LISTING})
@@ -80,6 +85,16 @@ class PodRow(NamedTuple):
     message: str
     owner_kind: str
     owner_name: str
+    owner_uid: str
+    pod_group: str
+
+
+class GroupRow(NamedTuple):
+    """A PodGroup: how many of its Pods have to fit at once (None: each by itself), and the claims that they
+    share."""
+
+    min_count: int | None
+    claims: Mapping[str, str]
 
 
 class EventRow(NamedTuple):
@@ -226,9 +241,46 @@ class Facts:
     def pods(self) -> dict[str, PodRow]:
         rows = Pod.objects.filter(cluster=self.cluster).values_list(
             *("uid", "namespace", "name", "phase", "node_name", "created_at", "deleted_at", "claim_names"),
-            *("extended_resources", "unschedulable_message", "owner_kind", "owner_name"),
+            *("extended_resources", "unschedulable_message", "owner_kind", "owner_name", "owner_uid"),
+            "pod_group",
         )
         return {row[0]: PodRow(*row) for row in rows}
+
+    @cached_property
+    def groups(self) -> Mapping[tuple[str, str], GroupRow]:
+        """PodGroups by namespace and name."""
+        rows = PodGroup.objects.filter(cluster=self.cluster)
+        return {
+            (namespace, name): GroupRow(min_count, claims)
+            for namespace, name, min_count, claims in rows.values_list(
+                "namespace", "name", "min_count", "claim_names"
+            )
+        }
+
+    def work_of(self, pod: PodRow) -> tuple[str, str, str]:
+        """Namespace, kind and name of the work that a Pod is a part of; see `owners.work_of`."""
+        kind, name = owners.work_of(
+            Owner("Pod", pod.name, pod.uid),
+            Owner(pod.owner_kind, pod.owner_name, pod.owner_uid),
+            pod.pod_group,
+            owners=self._job_owners,
+            queued=self._queued,
+        )
+        return pod.namespace, kind, name
+
+    @cached_property
+    def _job_owners(self) -> Mapping[str, Owner]:
+        rows = Job.objects.filter(cluster=self.cluster).exclude(owner_uid="")
+        return {
+            uid: Owner(*made)
+            for uid, *made in rows.values_list("uid", "owner_kind", "owner_name", "owner_uid")
+        }
+
+    @cached_property
+    def _queued(self) -> Mapping[str, str]:
+        """What was submitted (by uid) → the Workload that stands in Kueue's queue for it."""
+        rows = QueuedWorkload.objects.filter(cluster=self.cluster).exclude(owner_uid="")
+        return dict(rows.order_by("created_at", "pk").values_list("owner_uid", "name"))
 
     @cached_property
     def failed_preparations(self) -> list[EventRow]:

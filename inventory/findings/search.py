@@ -1,18 +1,16 @@
 """What somebody looks for among findings, as the address of the page, its CSV and the REST call carry it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import urlencode
 
 from django.db.models import Case, Count, IntegerField, Q, QuerySet, Value, When
 from django.http import QueryDict
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from inventory.filters import clean_text
 from inventory.findings.registry import BY_KIND
-from inventory.models import ClaimDevice, Device, DiagnosisTask, Finding, Node, Severity
+from inventory.models import DiagnosisTask, Finding, Severity
 
 STATES = {
     "new": _("to be looked at"),
@@ -111,73 +109,6 @@ def counts(*, now: datetime) -> Mapping[str, int]:
         },
     )
     return {**found, "tasks": DiagnosisTask.objects.filter(done_at=None).count()}
-
-
-# --- where a finding leads -----------------------------------------------------------------------------
-
-
-def links(findings: Collection[Finding]) -> Mapping[int, str]:
-    """The page of what each finding (by primary key, its cluster joined) is about; absent where the desk has
-    none. Three queries at most."""
-    nodes, devices, held = _existing_nodes(findings), _existing_devices(findings), _held(findings)
-    found = {}
-    for finding in findings:
-        cluster = finding.cluster.name
-        kind = finding.object_kind
-        url = ""
-        if kind == "node" and (finding.cluster_id, finding.name) in nodes:
-            url = reverse("node-detail", args=[cluster, finding.name])
-        elif kind == "device":
-            pk = finding.params.get("id")
-            url = reverse("device-detail", args=[pk]) if pk in devices else ""
-        elif kind == "claim":
-            pk = held.get((finding.cluster_id, finding.namespace, finding.name))
-            url = reverse("device-detail", args=[pk]) if pk else ""
-        elif kind == "pool":
-            driver = finding.params.get("driver", "")
-            url = f"{reverse('device-list')}?{urlencode({'cluster': cluster, 'driver': driver})}"
-        elif kind == "cluster":
-            url = reverse("contract-detail", args=[cluster])
-        elif kind == "class":
-            url = reverse("class-list")
-        if url:
-            found[finding.pk] = url
-    return found
-
-
-def _existing_nodes(findings: Collection[Finding]) -> set[tuple[int, str]]:
-    wanted = {(f.cluster_id, f.name) for f in findings if f.object_kind == "node"}
-    if not wanted:
-        return set()
-    rows = Node.objects.filter(
-        cluster__in={cluster for cluster, _name in wanted}, name__in={name for _cluster, name in wanted}
-    )
-    return set(rows.values_list("cluster_id", "name")) & wanted
-
-
-def _existing_devices(findings: Collection[Finding]) -> set[int]:
-    wanted = {f.params.get("id") for f in findings if f.object_kind == "device"} - {None}
-    return set(Device.objects.filter(pk__in=wanted).values_list("pk", flat=True)) if wanted else set()
-
-
-def _held(findings: Collection[Finding]) -> Mapping[tuple[int, str, str], int]:
-    """A device that each claim holds."""
-    wanted = [f for f in findings if f.object_kind == "claim"]
-    if not wanted:
-        return {}
-    rows = ClaimDevice.objects.filter(
-        claim__cluster__in={f.cluster_id for f in wanted},
-        claim__namespace__in={f.namespace for f in wanted},
-        claim__name__in={f.name for f in wanted},
-        device__isnull=False,
-    ).order_by("-pk")
-    return {
-        (cluster, namespace, name): device
-        for cluster, namespace, name, device in rows.values_list(
-            "claim__cluster_id", "claim__namespace", "claim__name", "device_id"
-        )
-        if device is not None
-    }
 
 
 def kind_label(kind: str) -> str:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from inventory.findings.facts import FINISHED, EventRow, Facts, PodRow
+from inventory.findings.facts import FINISHED, EventRow, Facts, GroupRow, PodRow
 from inventory.findings.model import NOW, Found
 from inventory.models import Severity
 
@@ -12,22 +12,33 @@ ONE_BY_ONE = frozenset({"", "ReplicaSet", "StatefulSet", "DaemonSet", "Replicati
 # From so many Pods on it is the node rather than a Pod.
 PODS_OF_A_BROKEN_NODE = 3
 
-Group = tuple[str, str, str]  # namespace, kind and name of the owner
+Group = tuple[str, str, str]  # namespace, kind and name of the work
 
 
 def partly_allocated(facts: Facts) -> Iterable[Found]:
     """Of the claims of one Job, Workload or PodGroup some hold devices while others wait: the devices are of
-    no use to anybody until the rest comes."""
+    no use to anybody until the rest comes. A group that has all Pods that it needs at once does not wait."""
     allocated = {(claim.namespace, claim.name): claim.allocated for claim in facts.claims}
-    wanted: dict[Group, set[tuple[str, str]]] = defaultdict(set)
+    members: dict[Group, list[set[tuple[str, str]]]] = defaultdict(list)
     for pod in facts.pods.values():
-        if pod.owner_kind not in ONE_BY_ONE and pod.phase not in FINISHED and pod.deleted_at is None:
-            for entry, claim in pod.claim_names.items():
+        if pod.claim_names and pod.phase not in FINISHED and pod.deleted_at is None:
+            work = facts.work_of(pod)
+            if work[1] not in ONE_BY_ONE:
                 # A claim that the controller has not made yet waits, too: each of its kind for itself.
-                wanted[_owner(pod)].add((pod.namespace, claim or f"{pod.uid}/{entry}"))
-    for (namespace, kind, name), claims in wanted.items():
+                members[work].append(
+                    {
+                        (pod.namespace, claim or f"{pod.uid}/{entry}")
+                        for entry, claim in pod.claim_names.items()
+                    }
+                )
+    for work, pods in members.items():
+        namespace, kind, name = work
+        group = facts.groups.get((namespace, name)) if kind == "PodGroup" else None
+        claims = set().union(*pods, _shared(namespace, group))
         held = sum(allocated.get(key, False) for key in claims)
-        if 0 < held < len(claims):
+        whole = sum(all(allocated.get(key, False) for key in needed) for needed in pods)
+        enough = group is not None and group.min_count is not None and whole >= group.min_count
+        if 0 < held < len(claims) and not enough:
             yield Found(
                 subject=f"{namespace}/{kind}/{name}",
                 object_kind="workload",
@@ -42,6 +53,11 @@ def partly_allocated(facts: Facts) -> Iterable[Found]:
             )  # fmt: skip
 
 
+def _shared(namespace: str, group: GroupRow | None) -> set[tuple[str, str]]:
+    """Claims that a group shares among its Pods."""
+    return {(namespace, claim) for claim in group.claims.values() if claim} if group is not None else set()
+
+
 def long_pending(facts: Facts) -> Iterable[Found]:
     """Pods that want devices and have no node, by what owns them, with the scheduler's words."""
     waiting: dict[Group, list[PodRow]] = defaultdict(list)
@@ -53,7 +69,8 @@ def long_pending(facts: Facts) -> Iterable[Found]:
             and pod.created_at is not None
             and (pod.claim_names or pod.extended)
         ):
-            waiting[_owner(pod) if pod.owner_name else (pod.namespace, "Pod", pod.name)].append(pod)
+            work = facts.work_of(pod)
+            waiting[work if work[2] else (pod.namespace, "Pod", pod.name)].append(pod)
     for (namespace, kind, name), pods in waiting.items():
         oldest = min(pods, key=lambda pod: (pod.created_at or facts.now, pod.name))
         # Held back on purpose, by a queue: it is not the scheduler that finds nothing.
@@ -101,7 +118,3 @@ def failed_preparations(facts: Facts) -> Iterable[Found]:
 def _started(pod: PodRow) -> bool:
     """The preparation has succeeded since."""
     return pod.phase == "Running" or pod.phase in FINISHED
-
-
-def _owner(pod: PodRow) -> Group:
-    return pod.namespace, pod.owner_kind, pod.owner_name

@@ -12,13 +12,14 @@ from django.views.decorators.http import require_safe
 
 from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage, coverage_of, coverage_of_all
-from inventory.models import Cluster, Node, Pool, Stream, SyncProblem
+from inventory.models import Cluster, DeviceTaintRule, Node, Pool, Stream, SyncProblem
 from inventory.tallies import Tally, tallies
 from portal import htmx
 from portal.access import may_administer, may_read_everything, person
 
 PROBLEMS_SHOWN = 50
 POOLS_SHOWN = 50
+RULES_SHOWN = 50
 NODES_PER_PAGE = 25
 # The order in which a person asks: what is there, who has it, what surrounds it.
 RESOURCE_ORDER = (
@@ -103,6 +104,7 @@ def cluster_detail(request: HttpRequest, name: str) -> HttpResponse:
         "problems": _problems(list(problems[:PROBLEMS_SHOWN]), names=may_read_everything(viewer)),
         "unfit_count": unfit.count(),
         "unfit": unfit[:POOLS_SHOWN],
+        "taint_rules": DeviceTaintRule.objects.filter(cluster=cluster).order_by("name")[:RULES_SHOWN],
         "page": page,
         "counted": [CountedRow(node, counted.get(node.pk, ())) for node in page.object_list],
         "may_administer": may_administer(viewer),

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from inventory.findings import handling, search, words
+from inventory.findings.links import links
 from inventory.findings.registry import BY_KIND, RULES
 from inventory.models import Cluster, DiagnosisTask, Finding, RuleState, Severity
 from portal import csvs, htmx
@@ -65,8 +66,8 @@ _STATE_LABELS = {
 
 
 def finding_rows(findings: Collection[Finding], *, now: datetime) -> list[FindingRow]:
-    """Findings as pages and REST tell them; three queries at most, whatever their number."""
-    urls = search.links(findings)
+    """Findings as pages and REST tell them; a fixed number of queries, whatever theirs."""
+    urls = links(findings)
     rows = []
     for finding in findings:
         state = search.state_of(finding, now=now)

@@ -84,6 +84,7 @@ def node_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
     context = {
         "row": node_rows([node], coverage=facts.coverage)[0],
         "node": node,
+        "cluster_name": cluster,
         "devices": device_rows(shown[:DEVICES_SHOWN], facts=facts, viewer=viewer, now=now),
         "more_devices": len(shown) > DEVICES_SHOWN,
         "pods": pods,

@@ -1,26 +1,22 @@
 """Quotas and queues: what is left of them, who waits in which place, and why."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from inventory.filters import clean_text
 from inventory.models import Cluster, ClusterQueue, QueuedWorkload, ResourceQuota
-from inventory.queues import Share, in_sight_of, shares, workload_rows
+from inventory.queues import Share, device_quotas, in_sight_of, shares, workload_rows
 from portal import htmx
 from portal.access import person
 
 PAGE_SIZE = 50
 QUEUES_SHOWN = 100
 QUOTAS_SHOWN = 200
-# Of a namespace's quota, what is about devices: Kubernetes' own keys, and extended resources.
-DEVICE_KEYS = ("deviceclass.resource.k8s.io", "deviceclass.resource.kubernetes.io")
 State = QueuedWorkload.State
 
 
@@ -28,16 +24,6 @@ State = QueuedWorkload.State
 class QueueRow:
     queue: ClusterQueue
     shares: Sequence[Share]
-
-
-@dataclass(frozen=True)
-class QuotaRow:
-    """One key of one quota that is about devices."""
-
-    quota: ResourceQuota
-    key: str
-    hard: str
-    used: str
 
 
 @require_safe
@@ -62,24 +48,6 @@ def queue_list(request: HttpRequest) -> HttpResponse:
         ],
         "page": page,
         "rows": workload_rows(list(page.object_list)),
-        "quotas": _quota_rows(quotas),
+        "quotas": device_quotas(quotas)[:QUOTAS_SHOWN],
     }
     return htmx.render(request, "inventory/queues.html", context, partial="live")
-
-
-def _quota_rows(quotas: "QuerySet[ResourceQuota]") -> list[QuotaRow]:
-    rows: dict[str, list[QuotaRow]] = defaultdict(list)
-    for quota in quotas.order_by("cluster__name", "namespace", "name"):
-        for key, hard in sorted(quota.hard.items()):
-            if _is_about_devices(key):
-                row = QuotaRow(quota, key, hard, quota.used.get(key, ""))
-                rows[f"{quota.cluster_id}/{quota.namespace}"].append(row)
-    return [row for found in rows.values() for row in found][:QUOTAS_SHOWN]
-
-
-def _is_about_devices(key: str) -> bool:
-    if any(part in key for part in DEVICE_KEYS):
-        return True
-    domain, slash, _name = key.removeprefix("requests.").partition("/")
-    # As against "count/jobs.batch" and "<class>.storageclass.storage.k8s.io/requests.storage".
-    return bool(slash) and key.startswith("requests.") and "." in domain

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from claims.models import Allocation, Consumer, Request
-from inventory import describe
+from inventory import describe, inside
 from inventory.browse import STATE_LABELS, UNKNOWN, product_name
 from inventory.coverage import Coverage, coverage_of
 from inventory.holders import Holder, holders_of
@@ -95,6 +95,11 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "twins": twins_of(device),
         "holders": [holder for holder in own if not holder.admin_access],
         "requests": _requests(device, own),
+        "health": inside.health_of_device(
+            cluster_id=device.cluster_id,
+            name=f"{device.pool.driver}/{device.pool.name}/{device.name}",
+            pod_uids=[uid for holder in own if holder.claim for uid in holder.claim.pod_uids],
+        ),
         "watchers": [holder for holder in own if holder.admin_access],
         "attributes": describe.attributes(device),
         "capacities": describe.capacities(device, consumed=[holder.consumed for holder in own]),

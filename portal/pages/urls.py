@@ -2,11 +2,20 @@
 
 from django.urls import path
 
-from portal.pages import api_docs, device, home, projects, search
+from portal import paths  # noqa: F401 - the converters of Kubernetes names
+from portal.pages import api_docs, device, home, inside, projects, search
 
 urlpatterns = [
     path("", home.home, name="home"),
     path("devices/<int:pk>/", device.device_detail, name="device-detail"),
+    path("pods/<slug:cluster>/<k8s:namespace>/<k8s:name>/", inside.pod_detail, name="pod-detail"),
+    path("claims/<slug:cluster>/<k8s:namespace>/<k8s:name>/", inside.claim_detail, name="claim-detail"),
+    path(
+        "workloads/<slug:cluster>/<k8s:namespace>/<k8s:kind>/<k8spath:name>/",
+        inside.workload_detail,
+        name="workload-detail",
+    ),
+    path("namespaces/<slug:cluster>/<k8s:name>/", inside.namespace_detail, name="namespace-detail"),
     path("search/", search.search, name="search"),
     path("projects/", projects.project_list, name="project-list"),
     # Not below projects/: any word there is a project's short name.

@@ -18,13 +18,16 @@ from inventory.models import (
     Device,
     DeviceTaintRule,
     Finding,
+    Job,
     Namespace,
     Node,
     PlatformChange,
     PlatformContract,
     Pod,
     PodEvent,
+    PodGroup,
     Pool,
+    QueuedWorkload,
     ResourceSlice,
     RuleState,
 )
@@ -483,6 +486,63 @@ def test_replicas_of_a_deployment_may_wait_for_each_other(healthy: Cluster) -> N
     Pod.objects.filter(cluster=healthy).update(owner_kind="ReplicaSet")
     look(healthy)
     look(healthy, after=LATER)
+    assert shown("partly-allocated") == []
+
+
+def mirrored(name: str, **fields: Any) -> dict[str, Any]:
+    return {"namespace": "tides", "name": name, "uid": f"uid-{name}", "resource_version": "1"} | fields
+
+
+def test_pods_of_a_jobset_belong_together(healthy: Cluster) -> None:
+    for n in range(2):
+        Job.objects.create(
+            cluster=healthy,
+            **mirrored(f"part-{n}", owner_kind="JobSet", owner_name="big", owner_uid="uid-big"),
+        )
+        pod(healthy, f"part-{n}-0", owner_kind="Job", owner_name=f"part-{n}", owner_uid=f"uid-part-{n}")
+        claim(healthy, f"part-{n}-0-gpu", allocated=n == 0)
+    look(healthy)
+    look(healthy, after=LATER)
+    assert [found.subject for found in shown("partly-allocated")] == ["tides/JobSet/big"]
+    # Pods wait for a node, too: for the same work.
+    assert [found.subject for found in shown("long-pending")] == ["tides/JobSet/big"]
+
+
+def test_what_kueue_admits_as_one_belongs_together(healthy: Cluster) -> None:
+    partly(healthy)
+    Pod.objects.filter(cluster=healthy).update(owner_uid="uid-train")
+    QueuedWorkload.objects.create(
+        cluster=healthy,
+        **mirrored(
+            "job-train", owner_kind="Job", owner_name="train", owner_uid="uid-train", state="admitted"
+        ),
+    )
+    look(healthy)
+    look(healthy, after=LATER)
+    (finding,) = shown("partly-allocated")
+    assert finding.subject == "tides/Workload/job-train"
+    assert "Workload tides/job-train has 1 of the 3 claims" in words.in_words(finding)
+
+
+def test_a_group_has_enough_once_its_least_number_of_pods_has_devices(healthy: Cluster) -> None:
+    partly(healthy)
+    # Whatever owns them: in a group even replicas belong together.
+    Pod.objects.filter(cluster=healthy).update(pod_group="gang", owner_kind="ReplicaSet")
+    PodGroup.objects.create(
+        cluster=healthy, **mirrored("gang", min_count=2, claim_names={"fabric": "fabric-claim"})
+    )
+    claim(healthy, "fabric-claim", allocated=True)
+    look(healthy)
+    look(healthy, after=LATER)
+    (finding,) = shown("partly-allocated")
+    assert (finding.subject, finding.params["held"], finding.params["wanted"]) == (
+        "tides/PodGroup/gang",
+        2,
+        4,
+    )
+
+    Claim.objects.filter(name="train-1-gpu").update(allocated=True)
+    look(healthy, after=LATER + MINUTE)
     assert shown("partly-allocated") == []
 
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from claims.models import Allocation, Consumer, Request
-from inventory.models import Cluster, Device, ResourceSlice
+from inventory.models import Cluster, Device, Pod, ResourceSlice
 from portal.accounts.models import Project
 from tests.inventory_pages.conftest import INSIDERS, OUTSIDERS, Cast, Fleet
 from tests.inventory_pages.factories import hold, make_device, make_pool, make_profile
@@ -223,3 +223,44 @@ def test_the_number_of_queries_does_not_grow(cast: Cast, fleet: Fleet, project: 
         hold(fleet.held, namespace="protein-folding", claim=f"shared-{claim}", pod=f"pod-{claim}")
     assert queries() <= small
     assert small <= 20
+
+
+# --- what driver and kubelet say of it -------------------------------------------------------------
+
+
+@pytest.fixture
+def ailing(fleet: Fleet) -> Fleet:
+    """The held device: its driver has a condition on it, the kubelet of its Pod calls it unhealthy."""
+    fleet.held.holds.update(
+        conditions=[{"type": "Ready", "status": "False", "reason": "EccErrors", "message": "row remap"}]
+    )
+    name = f"{fleet.held.pool.driver}/{fleet.held.pool.name}/{fleet.held.name}"
+    said = {
+        "container": "main",
+        "resource": "claim:gpu",
+        "device": name,
+        "health": "Unhealthy",
+        "message": "XID 79",
+    }
+    other = {**said, "device": "gpu.nvidia.com/gpu-01/gpu-9", "message": "another one"}
+    Pod.objects.filter(name="secret-pod").update(device_health=[said, other])
+    return fleet
+
+
+@pytest.mark.parametrize("role", INSIDERS)
+def test_insiders_see_what_driver_and_kubelet_say(role: str, cast: Cast, ailing: Fleet) -> None:
+    html = page(cast.client(role), ailing.held)
+    for text in (
+        *("Ready: False", "EccErrors", "row remap", "Unhealthy", "XID 79"),
+        *("/claims/berlin/protein-folding/secret-claim/", "/pods/berlin/protein-folding/secret-pod/"),
+        "/namespaces/berlin/protein-folding/",
+    ):
+        assert text in html
+    assert "another one" not in html
+
+
+@pytest.mark.parametrize("role", OUTSIDERS)
+def test_outsiders_do_not(role: str, cast: Cast, ailing: Fleet) -> None:
+    html = page(cast.client(role), ailing.held)
+    for text in ("EccErrors", "row remap", "XID 79", "secret", "/namespaces/"):
+        assert text not in html
