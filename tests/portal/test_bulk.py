@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from inventory.models import Cluster, Observation
-from portal import bulk
+from portal import append_only, bulk
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 pytestmark = pytest.mark.django_db
@@ -17,6 +17,12 @@ pytestmark = pytest.mark.django_db
 def _how_many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL takes few rows and many in different ways."""
     monkeypatch.setattr(bulk, "COPY_FROM", request.param)
+
+
+@pytest.fixture(autouse=True)
+def _changeable(db: None) -> None:
+    """Rows of observations stand for any here; elsewhere the database lets nobody change them."""
+    append_only.lift(connection)
 
 
 @pytest.fixture
