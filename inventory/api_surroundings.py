@@ -125,7 +125,7 @@ PARAMETERS = [
 NAMESPACED_PARAMETERS = [*PARAMETERS, OpenApiParameter("namespace", str, description="The namespace.")]
 
 
-class _Listed(InventoryListView):
+class Listed(InventoryListView):
     """Rows of one mirrored kind, narrowed by name, cluster and namespace."""
 
     model: type[Any]
@@ -152,7 +152,7 @@ class _Listed(InventoryListView):
 
 
 @extend_schema_view(get=extend_schema(parameters=DEVICE_PARAMETERS, tags=["inventory"]))
-class CountedUnitsListView(_Listed):
+class CountedUnitsListView(Listed):
     """Units of Device Plugins by the same filters as devices: counted, never named."""
 
     serializer_class = COUNTED
@@ -171,7 +171,7 @@ class CountedUnitsListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=PARAMETERS, tags=["inventory"]))
-class NamespaceListView(_Listed):
+class NamespaceListView(Listed):
     """Namespaces of the projects that one sees in detail."""
 
     serializer_class = NAMESPACE
@@ -183,7 +183,7 @@ class NamespaceListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=PARAMETERS, tags=["inventory"]))
-class TaintRuleListView(_Listed):
+class TaintRuleListView(Listed):
     """DeviceTaintRules: what an administrator has taken out of service."""
 
     serializer_class = TAINT_RULE
@@ -191,7 +191,7 @@ class TaintRuleListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=PARAMETERS, tags=["inventory"]))
-class RuntimeClassListView(_Listed):
+class RuntimeClassListView(Listed):
     """RuntimeClasses."""
 
     serializer_class = RUNTIME
@@ -199,7 +199,7 @@ class RuntimeClassListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["queues"]))
-class QuotaListView(_Listed):
+class QuotaListView(Listed):
     """ResourceQuotas, with Kubernetes' own keys for devices."""
 
     serializer_class = QUOTA
@@ -208,7 +208,7 @@ class QuotaListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["queues"]))
-class JobListView(_Listed):
+class JobListView(Listed):
     """Jobs whose Pods use devices."""
 
     serializer_class = JOB
@@ -217,7 +217,7 @@ class JobListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["queues"]))
-class PodGroupListView(_Listed):
+class PodGroupListView(Listed):
     """PodGroups of scheduling.k8s.io."""
 
     serializer_class = GROUP
@@ -226,7 +226,7 @@ class PodGroupListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=PARAMETERS, tags=["queues"]))
-class FlavorListView(_Listed):
+class FlavorListView(Listed):
     """Kueue's ResourceFlavors."""
 
     serializer_class = FLAVOR
@@ -234,7 +234,7 @@ class FlavorListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=PARAMETERS, tags=["queues"]))
-class ClusterQueueListView(_Listed):
+class ClusterQueueListView(Listed):
     """Kueue's ClusterQueues with quota and usage."""
 
     serializer_class = ClusterQueueOut
@@ -250,7 +250,7 @@ class ClusterQueueListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["queues"]))
-class LocalQueueListView(_Listed):
+class LocalQueueListView(Listed):
     """Kueue's LocalQueues."""
 
     serializer_class = LOCAL_QUEUE
@@ -259,7 +259,7 @@ class LocalQueueListView(_Listed):
 
 
 @extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["queues"]))
-class QueuedWorkloadListView(_Listed):
+class QueuedWorkloadListView(Listed):
     """Kueue's Workloads with their state, reason, and place in the line."""
 
     serializer_class = QueuedWorkloadOut

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory import api, api_findings
+from inventory import api, api_findings, api_inside
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
@@ -12,6 +12,28 @@ urlpatterns = [
     path("devices/<int:pk>/", api.DeviceDetailView.as_view(), name="api-device-detail"),
     path("counted-units/", surroundings.CountedUnitsListView.as_view(), name="api-counted-list"),
     path("namespaces/", surroundings.NamespaceListView.as_view(), name="api-namespace-list"),
+    path(
+        "namespaces/<slug:cluster>/<k8s:name>/",
+        api_inside.NamespaceDetailView.as_view(),
+        name="api-namespace-detail",
+    ),
+    path("pods/", api_inside.PodListView.as_view(), name="api-pod-list"),
+    path(
+        "pods/<slug:cluster>/<k8s:namespace>/<k8s:name>/",
+        api_inside.PodDetailView.as_view(),
+        name="api-pod-detail",
+    ),
+    path("claims/", api_inside.ClaimListView.as_view(), name="api-claim-list"),
+    path(
+        "claims/<slug:cluster>/<k8s:namespace>/<k8s:name>/",
+        api_inside.ClaimDetailView.as_view(),
+        name="api-claim-detail",
+    ),
+    path(
+        "workloads/<slug:cluster>/<k8s:namespace>/<k8s:kind>/<k8spath:name>/",
+        api_inside.WorkloadDetailView.as_view(),
+        name="api-workload-detail",
+    ),
     path("device-taint-rules/", surroundings.TaintRuleListView.as_view(), name="api-taint-rule-list"),
     path("runtime-classes/", surroundings.RuntimeClassListView.as_view(), name="api-runtime-class-list"),
     path("quotas/", surroundings.QuotaListView.as_view(), name="api-quota-list"),
