@@ -21,6 +21,7 @@ from claims.signals import work_due
 from claims.states import LIVE
 from inventory.clusters import client_for
 from inventory.models import Cluster
+from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
 from portal.kube import errors
@@ -61,6 +62,8 @@ def submit(
     `key` (a UUID) names the submission: the same key again gives the same request, however often it is sent.
     Raises UnableToSubmit with the messages of all fields. Talks to the cluster: not inside a transaction.
     """
+    if access.only_looks():
+        raise UnableToSubmit({WHOLE: [access.why_only_looks()]})
     chosen = parse_key(key)
     if chosen is not None and (earlier := _earlier(chosen, user)) is not None:
         return earlier
@@ -84,6 +87,7 @@ def submit(
 def hold(*, request: Request, user: User, now: datetime, source_ip: str | None = None) -> None:
     """Ask the desk to keep the device by a hold Pod. Harmless when it is wanted already.
     Raises UnableToChange for templates (every Pod has its own claim) and for requests that are not live."""
+    _require_writing()
     if request.shape != Request.Shape.CLAIM:
         raise UnableToChange(_("A template cannot be held: every Pod gets a claim of its own."))
     with transaction.atomic():
@@ -101,6 +105,7 @@ def hold(*, request: Request, user: User, now: datetime, source_ip: str | None =
 def release(*, request: Request, user: User, now: datetime, source_ip: str | None = None) -> None:
     """Give the devices back: the hold and the claim are removed; Pods of people end by themselves.
     Harmless when it ends or has ended already; raises UnableToChange when there is nothing to give back."""
+    _require_writing()
     if request.state in (State.ENDING, State.ENDED):
         return
     _end(request, LIVE, now=now, actor=user, reason=Reason.RELEASED, action="request.release", ip=source_ip)
@@ -111,6 +116,7 @@ def release(*, request: Request, user: User, now: datetime, source_ip: str | Non
 
 def cancel(*, request: Request, user: User, now: datetime, source_ip: str | None = None) -> None:
     """Give up a request that got nothing yet. Harmless when it is cancelled already; later UnableToChange."""
+    _require_writing()
     if request.state == State.CANCELLED:
         return
     # While it is being created, something may be on the cluster: it is wound up like any other.
@@ -146,6 +152,7 @@ def cancel(*, request: Request, user: User, now: datetime, source_ip: str | None
 
 def retry(*, request: Request, user: User, now: datetime, source_ip: str | None = None) -> None:
     """Start a failed request again under the same name. Raises UnableToChange when it has not failed."""
+    _require_writing()
     changed = transition(
         request,
         to=State.SUBMITTED,
@@ -360,6 +367,11 @@ def _not_now(request: Request) -> UnableToChange:
         _("That is not possible while the request is “%(state)s”.")
         % {"state": Request.State(request.state).label}
     )
+
+
+def _require_writing() -> None:
+    if access.only_looks():
+        raise UnableToChange(access.why_only_looks())
 
 
 def _announce(request: Request) -> None:

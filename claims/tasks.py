@@ -11,6 +11,7 @@ from claims import advance, pursuit
 from claims.ledger import storage
 from claims.models import Request
 from inventory.models import Cluster
+from portal import access
 
 # A queued message is worthless once the next beat has queued another.
 EXPIRES = 60
@@ -39,6 +40,9 @@ def catch_up(cluster_id: int | None = None) -> None:
 @shared_task(name="claims.tasks.pursue", ignore_result=True)
 def pursue(request_id: int) -> None:
     """Do on the cluster what is due for one request."""
+    if access.only_looks():
+        # It stays due.
+        return
     pursuit.pursue(request_id=request_id, now=timezone.now(), hold_image=settings.HOLD_IMAGE)
 
 

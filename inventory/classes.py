@@ -20,6 +20,7 @@ from inventory.follow.discovery import preferred
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
 from inventory.models import Cluster, Device
+from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
 from portal.dra.cel import CelCompileError, compile_selector
@@ -230,6 +231,8 @@ def _check(cluster: Cluster, wanted: Wanted) -> None:
 @contextmanager
 def _changing(cluster: Cluster) -> Iterator[Client]:
     """A client, with what the cluster refuses renamed for the form."""
+    if access.only_looks():
+        raise UnableToChangeClass("", access.why_only_looks())
     try:
         with clusters.client_for(cluster) as client:
             yield client

@@ -13,7 +13,9 @@ from django.utils.translation import gettext as _
 
 from inventory import sealing
 from inventory.follow.discovery import discover
+from inventory.looking import LookingClient
 from inventory.models import Cluster, Stream
+from portal import access
 from portal.kube import errors
 from portal.kube.client import Client
 from portal.kube.config import Credentials
@@ -73,7 +75,8 @@ def credentials_of(cluster: Cluster) -> Credentials:
 
 def client_for(cluster: Cluster) -> Client:
     """A client of the cluster, to be closed after use. Raises BadCredentials; makes no call yet."""
-    return Client(credentials_of(cluster), timeout=settings.CLUSTER_TIMEOUT.total_seconds())
+    kind = LookingClient if access.only_looks() else Client
+    return kind(credentials_of(cluster), timeout=settings.CLUSTER_TIMEOUT.total_seconds())
 
 
 def introduce(client: Client) -> Introduction:

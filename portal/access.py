@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
@@ -37,6 +38,26 @@ def person(request: HttpRequest) -> User:
     if isinstance(user, User):
         return user
     raise PermissionDenied(_("Please sign in."))
+
+
+# --- a desk that only looks ------------------------------------------------------------------------
+
+
+def only_looks() -> bool:
+    """Whether the desk writes to no cluster and takes no requests: an administrator's first look.
+
+    Asked by whatever would write (`claims.requests`, `inventory.classes`), and, should one of them forget,
+    by `inventory.clusters.client_for`, whose clients then send nothing that writes.
+    """
+    return bool(settings.READ_ONLY)
+
+
+def why_only_looks() -> str:
+    """What to say instead of writing."""
+    return _(
+        "This desk only looks: it writes to no cluster and takes no requests until its operator ends that "
+        "(CLAIMDESK_READ_ONLY)."
+    )
 
 
 # --- what somebody may, as questions ---------------------------------------------------------------
