@@ -16,6 +16,8 @@ from inventory.follow.discovery import discover
 from inventory.looking import LookingClient
 from inventory.models import Cluster, Stream
 from portal import access
+from portal.accounts import audit
+from portal.accounts.models import User
 from portal.kube import errors
 from portal.kube.client import Client
 from portal.kube.config import Credentials
@@ -185,10 +187,12 @@ def add(
     kubeconfig_text: str = "",
     context: str = "",
     region: str = "",
+    actor: User | None = None,
+    source_ip: str | None = None,
 ) -> Cluster:
     """Add a cluster after it has answered: with a kubeconfig file of the operator, a kubeconfig text (stored
     encrypted), or, with neither, the portal's own service account. Raises UnableToAddCluster; nothing is
-    stored then.
+    stored then. `actor` None: somebody at the portal's own shell.
     """
     if not NAME.fullmatch(name):
         raise UnableToAddCluster(
@@ -221,6 +225,9 @@ def add(
     try:
         with transaction.atomic():
             cluster.save(force_insert=True)
+            _record(
+                cluster, "cluster.add", actor=actor, now=now, source_ip=source_ip, after=_connection(cluster)
+            )
     except IntegrityError as error:
         raise UnableToAddCluster("name", _("There is a cluster of this name already.")) from error
     return cluster
@@ -250,11 +257,21 @@ def _choose_credentials(cluster: Cluster, text: str) -> str:
     return ""
 
 
-def remove(*, cluster: Cluster) -> None:
+def remove(
+    *, cluster: Cluster, now: datetime, actor: User | None = None, source_ip: str | None = None
+) -> None:
     """Forget a cluster and everything mirrored of it. Raises UnableToRemoveCluster where history hangs on
     it."""
     try:
         with transaction.atomic():
+            _record(
+                cluster,
+                "cluster.remove",
+                actor=actor,
+                now=now,
+                source_ip=source_ip,
+                before=_connection(cluster),
+            )
             cluster.delete()
     except ProtectedError as error:
         raise UnableToRemoveCluster(
@@ -262,13 +279,73 @@ def remove(*, cluster: Cluster) -> None:
         ) from error
 
 
-def set_enabled(*, cluster: Cluster, enabled: bool) -> None:
+def set_enabled(
+    *,
+    cluster: Cluster,
+    enabled: bool,
+    now: datetime,
+    actor: User | None = None,
+    source_ip: str | None = None,
+) -> None:
     """Follow a cluster, or stop following it; its follower notices within seconds."""
     state = Cluster.State.SYNCING if enabled else Cluster.State.DISABLED
-    changed = Cluster.objects.filter(pk=cluster.pk).exclude(enabled=enabled)
-    changed.update(enabled=enabled, state=state, message="")
+    with transaction.atomic():
+        rows = Cluster.objects.filter(pk=cluster.pk).exclude(enabled=enabled)
+        if rows.update(enabled=enabled, state=state, message=""):
+            _record(
+                cluster,
+                "cluster.enable" if enabled else "cluster.disable",
+                actor=actor,
+                now=now,
+                source_ip=source_ip,
+                before={"enabled": not enabled},
+                after={"enabled": enabled},
+            )
 
 
-def request_sync(*, cluster: Cluster, now: datetime) -> None:
+def request_sync(
+    *, cluster: Cluster, now: datetime, actor: User | None = None, source_ip: str | None = None
+) -> None:
     """Have everything listed anew ("sync now")."""
-    Cluster.objects.filter(pk=cluster.pk).update(relist_requested_at=now)
+    with transaction.atomic():
+        Cluster.objects.filter(pk=cluster.pk).update(relist_requested_at=now)
+        _record(
+            cluster,
+            "cluster.sync",
+            actor=actor,
+            now=now,
+            source_ip=source_ip,
+            before={"relist_requested_at": cluster.relist_requested_at},
+            after={"relist_requested_at": now},
+        )
+
+
+def _connection(cluster: Cluster) -> dict[str, Any]:
+    """What the audit trail keeps of a cluster: never its credentials."""
+    return {
+        "region": cluster.region,
+        "credentials": cluster.credentials,
+        "context": cluster.kubeconfig_context,
+        "api_url": cluster.api_url,
+    }
+
+
+def _record(
+    cluster: Cluster,
+    action: str,
+    *,
+    actor: User | None,
+    now: datetime,
+    source_ip: str | None,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> None:
+    audit.record(
+        now=now,
+        actor=actor,
+        action=action,
+        target=cluster,
+        before=before,
+        after=after,
+        source_ip=source_ip,
+    )

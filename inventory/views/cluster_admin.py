@@ -1,7 +1,6 @@
 """Adding, checking, pausing and re-reading clusters: administrators only, by POST only."""
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -27,25 +26,16 @@ def cluster_add(request: HttpRequest) -> HttpResponse:
     """A form; what is sent is stored only after the cluster has answered."""
     form = ClusterForm(request.POST, request.FILES) if request.method == "POST" else ClusterForm()
     if request.method == "POST" and form.is_valid():
-        now = timezone.now()
         try:
-            cluster = clusters.add(now=now, **form.arguments())
+            cluster = clusters.add(
+                now=timezone.now(),
+                actor=person(request),
+                source_ip=audit.source_ip(request),
+                **form.arguments(),
+            )
         except clusters.UnableToAddCluster as refused:
             form.refuse(refused.field, refused.message)
         else:
-            audit.record(
-                now=now,
-                actor=person(request),
-                action="cluster.add",
-                target=cluster,
-                after={
-                    "region": cluster.region,
-                    "credentials": cluster.credentials,
-                    "context": cluster.kubeconfig_context,
-                    "api_url": cluster.api_url,
-                },
-                source_ip=audit.source_ip(request),
-            )
             messages.success(
                 request, _("%(cluster)s answers. Its first lists are running.") % {"cluster": cluster}
             )
@@ -91,9 +81,13 @@ def cluster_switch(request: HttpRequest, name: str) -> HttpResponse:
     cluster = get_object_or_404(Cluster.objects.defer("kubeconfig_encrypted"), name=name)
     enabled = request.POST.get("enabled") == "yes"
     if enabled != cluster.enabled:
-        with transaction.atomic():
-            clusters.set_enabled(cluster=cluster, enabled=enabled)
-            _record(request, cluster, "cluster.enable" if enabled else "cluster.disable")
+        clusters.set_enabled(
+            cluster=cluster,
+            enabled=enabled,
+            now=timezone.now(),
+            actor=person(request),
+            source_ip=audit.source_ip(request),
+        )
         messages.success(
             request,
             _("It is followed again.")
@@ -111,18 +105,11 @@ def cluster_sync(request: HttpRequest, name: str) -> HttpResponse:
     if not cluster.enabled:
         messages.error(request, _("It is not followed: follow it again first."))
     else:
-        with transaction.atomic():
-            clusters.request_sync(cluster=cluster, now=timezone.now())
-            _record(request, cluster, "cluster.sync")
+        clusters.request_sync(
+            cluster=cluster,
+            now=timezone.now(),
+            actor=person(request),
+            source_ip=audit.source_ip(request),
+        )
         messages.success(request, _("Its follower lists everything again."))
     return htmx.redirect(request, "cluster-detail", cluster.name)
-
-
-def _record(request: HttpRequest, cluster: Cluster, action: str) -> None:
-    audit.record(
-        now=timezone.now(),
-        actor=person(request),
-        action=action,
-        target=cluster,
-        source_ip=audit.source_ip(request),
-    )

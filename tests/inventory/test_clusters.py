@@ -11,6 +11,7 @@ from pytest_django import Settings
 
 from inventory import clusters, sealing
 from inventory.models import Cluster, Node
+from portal.accounts.models import AuditEntry
 from portal.kube import errors
 from tests.inventory.conftest import NOW
 from tests.inventory.mini import Mini, mini_cluster
@@ -32,7 +33,7 @@ def kubeconfig(server: ScriptedServer, tmp_path: Path) -> str:
     return str(path)
 
 
-def refused(*, name: str = "alpha", **arguments: str) -> tuple[str, str]:
+def refused(*, name: str = "alpha", **arguments: Any) -> tuple[str, str]:
     with pytest.raises(clusters.UnableToAddCluster) as caught:
         clusters.add(name=name, now=NOW, **arguments)
     assert Cluster.objects.count() == 0
@@ -163,7 +164,7 @@ def test_a_cluster_with_history_stays(cluster: Cluster) -> None:
         device_name="x", request_name="r", started_at=NOW, start_source="observed",
     )  # fmt: skip
     with pytest.raises(clusters.UnableToRemoveCluster, match="Disable it"):
-        clusters.remove(cluster=cluster)
+        clusters.remove(cluster=cluster, now=NOW)
     assert Cluster.objects.count() == 1
 
 
@@ -235,5 +236,18 @@ def test_removing_a_cluster_removes_its_mirror(there: tuple[Mini, ScriptedServer
         ready=True,
         unschedulable=False,
     )
-    clusters.remove(cluster=cluster)
+    clusters.remove(cluster=cluster, now=NOW)
     assert Node.objects.count() == 0
+
+
+def test_what_is_done_to_a_cluster_from_a_shell_is_recorded(
+    there: tuple[Mini, ScriptedServer], tmp_path: Path
+) -> None:
+    call_command("cluster", "add", "alpha", "--kubeconfig", kubeconfig(there[1], tmp_path), stdout=StringIO())
+    call_command("cluster", "sync", "alpha", stdout=StringIO())
+    call_command("cluster", "remove", "alpha", stdout=StringIO())
+
+    entries = list(AuditEntry.objects.order_by("pk"))
+    assert [entry.action for entry in entries] == ["cluster.add", "cluster.sync", "cluster.remove"]
+    assert {(entry.target_name, entry.actor) for entry in entries} == {("alpha", None)}
+    assert "token" not in str(AuditEntry.objects.values_list("before", "after"))

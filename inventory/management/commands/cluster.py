@@ -92,7 +92,7 @@ class Command(BaseCommand):
 
     def _remove(self, cluster: Cluster) -> None:
         try:
-            clusters.remove(cluster=cluster)
+            clusters.remove(cluster=cluster, now=timezone.now())
         except clusters.UnableToRemoveCluster as error:
             raise CommandError(error.message) from error
         self.stdout.write(f"{cluster.name} is forgotten.")

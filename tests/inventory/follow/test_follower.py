@@ -80,7 +80,7 @@ def test_a_cluster_that_is_disabled_meanwhile_is_left(followed: Followed) -> Non
 
     def disable() -> bool:
         if followed.synced():
-            clusters.set_enabled(cluster=followed.cluster, enabled=False)
+            clusters.set_enabled(cluster=followed.cluster, enabled=False, now=NOW)
         return time.monotonic() > stop_at
 
     assert followed.follower().run(should_stop=disable) is Outcome.LEASE_LOST
