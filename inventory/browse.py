@@ -145,10 +145,14 @@ class DeviceSearch:
     def counted_states(self) -> Counter[str]:
         """How many of the matching units are in which (told) state."""
         counts: Counter[str] = Counter()
-        for cell in self._counted_table:
-            if not self._failing(cell):
-                counts[cell.state] += cell.count
+        for cell in self.counted_cells:
+            counts[cell.state] += cell.count
         return counts
+
+    @property
+    def counted_cells(self) -> list[Cell]:
+        """How many units match, by kind, cluster and state."""
+        return [cell for cell in self._counted_table if self._is_meant(cell) and not self._failing(cell)]
 
     @cached_property
     def _counted_table(self) -> list[Cell]:

@@ -6,13 +6,13 @@ is.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from inventory.models import Device, ResourceSlice
+from inventory.models import Device, Pool, ResourceSlice
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 _TYPES = ("string", "int", "bool", "version", "strings", "ints", "bools", "versions")
@@ -45,6 +45,8 @@ class AmountShown:
     policy: str = ""
     used: str = ""
     left: str = ""
+    # The used part in percent; None where nothing is known to be used up.
+    part: int | None = None
 
 
 def attributes(device: Device) -> list[AttributeShown]:
@@ -84,6 +86,7 @@ def capacities(device: Device, *, consumed: Iterable[Mapping[str, str]] = ()) ->
                 policy=_policy(policy) if isinstance(policy, dict) else "",
                 used=human_quantity(str(taken)) if taken is not None else "",
                 left=human_quantity(str(total - taken)) if taken is not None and total is not None else "",
+                part=_part(taken, total) if taken is not None and total is not None else None,
             )
         )
     return sorted(shown, key=lambda c: (c.domain != driver, c.domain, c.name.casefold()))
@@ -149,29 +152,42 @@ def partitioning(device: Device, *, held: Iterable[str]) -> Partitioning | None:
     sets = {use["set"] for use in _uses(published(device))}
     if not sets:
         return None
+    names, counters = _drawing(device.pool, sets=sets, held=held)
+    return Partitioning(names=names, counters=counters)
+
+
+def counters(pool: Pool, *, held: Iterable[str]) -> list[AmountShown]:
+    """All shared counters of a pool's newest generation, with what its held devices take of them."""
+    return _drawing(pool, sets=None, held=held)[1]
+
+
+def _drawing(
+    pool: Pool, *, sets: Collection[str] | None, held: Iterable[str]
+) -> tuple[list[str], list[AmountShown]]:
+    """Devices of a pool that draw on counters of these sets (None = of all), and the counters."""
     totals: dict[tuple[str, str], Quantity] = {}
     exact: dict[tuple[str, str], str] = {}
     taken: dict[tuple[str, str], Quantity] = defaultdict(lambda: Quantity.from_int(0))
     names: list[str] = []
     holding = set(held)
-    parts = ResourceSlice.objects.filter(pool=device.pool_id, generation=device.pool.generation)
+    parts = ResourceSlice.objects.filter(pool=pool, generation=pool.generation)
     for part in parts.order_by("name"):
         for counter_set in _list(_spec(part).get("sharedCounters")):
-            if counter_set.get("name") in sets:
+            if sets is None or counter_set.get("name") in sets:
                 for name, value in _mapping(counter_set.get("counters")).items():
                     text = str(value.get("value", "")) if isinstance(value, dict) else str(value)
                     amount = _quantity(text)
                     if amount is not None:
-                        totals[counter_set["name"], name] = amount
-                        exact[counter_set["name"], name] = text
+                        key = str(counter_set.get("name", "")), name
+                        totals[key], exact[key] = amount, text
         for entry in _entries(part):
-            uses = [use for use in _uses(entry) if use["set"] in sets]
+            uses = [use for use in _uses(entry) if sets is None or use["set"] in sets]
             if uses:
                 names.append(str(entry.get("name", "")))
             if entry.get("name") in holding:
                 for use in uses:
                     taken[use["set"], use["counter"]] += use["amount"]
-    counters = [
+    shown = [
         AmountShown(
             domain=key[0],
             name=key[1],
@@ -179,10 +195,19 @@ def partitioning(device: Device, *, held: Iterable[str]) -> Partitioning | None:
             exact=exact[key],
             used=_same_unit(taken[key], exact[key]),
             left=_same_unit(total - taken[key], exact[key]),
+            part=_part(taken[key], total),
         )
         for key, total in totals.items()
     ]
-    return Partitioning(names=names, counters=sorted(counters, key=lambda c: (c.domain, c.name)))
+    return names, sorted(shown, key=lambda c: (c.domain, c.name))
+
+
+def _part(used: Quantity, total: Quantity) -> int:
+    """How much of a total is used, in percent; what is used at all is not shown as nothing."""
+    if total.nanos <= 0:
+        return 0
+    part = round(100 * used.nanos / total.nanos)
+    return min(max(part, 1 if used.nanos > 0 else 0), 100)
 
 
 def _uses(entry: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -164,6 +164,17 @@ class _Answers:
                 self.devices.add(pk)
 
 
+def place_of(text: str, line: int, column: int) -> str:
+    """The line at fault with a mark under the column, as compilers show it; "" when there is no place."""
+    lines = text.split("\n")
+    if not 1 <= line <= len(lines) or column < 1:
+        return ""
+    shown = lines[line - 1].replace("\t", " ")
+    # Long lines are cut around the place.
+    start = max(column - 60, 0)
+    return f"{shown[start : start + 100]}\n{' ' * (column - 1 - start)}^"
+
+
 # --- what is left open --------------------------------------------------------------------------------
 
 

@@ -70,6 +70,10 @@ class DeviceFilter:
         """The same search, any value of one facet."""
         return replace(self, chosen={name: values for name, values in self.chosen.items() if name != facet})
 
+    def only(self, facet: str, value: str) -> "DeviceFilter":
+        """The same search with this one value of a facet."""
+        return replace(self, chosen={**self.without(facet).chosen, facet: (value,)})
+
     def toggled(self, facet: str, value: str) -> "DeviceFilter":
         """The same search with one value of a facet switched on or off."""
         now = self.values(facet)

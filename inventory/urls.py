@@ -12,15 +12,19 @@ from inventory.views import (
     devices,
     findings,
     nodes,
+    pools,
     queues,
 )
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
     path("devices/", devices.device_list, name="device-list"),
+    path("devices/expression/", devices.device_expression, name="device-expression"),
     path("devices/export.csv", devices.device_export, name="device-export"),
     path("nodes/", nodes.node_list, name="node-list"),
     path("nodes/<slug:cluster>/<k8s:name>/", nodes.node_detail, name="node-detail"),
+    path("pools/", pools.pool_list, name="pool-list"),
+    path("pools/<slug:cluster>/<k8s:driver>/<k8spath:name>/", pools.pool_detail, name="pool-detail"),
     path("cdi/", cdi.cdi_list, name="cdi-list"),
     path("cdi/nodes/<slug:cluster>/<k8s:name>/", cdi.cdi_detail, name="cdi-detail"),
     path("cdi/token/", cdi.cdi_token, name="cdi-token"),

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from inventory import classes, describe
 from inventory.class_users import users_of
+from inventory.expressions import place_of
 from inventory.forms import ClassForm, DeleteClassForm
 from inventory.models import Cluster, DeviceClass
 from inventory.views.classes import manifest_of, selectors_of
@@ -146,19 +147,8 @@ def expression_check(request: HttpRequest) -> HttpResponse:
         context["too_long"] = True
     elif text and cluster is not None:
         check = classes.check_expression(cluster=cluster, expression=text)
-        context |= {"check": check, "place": _place(text, check.line, check.column)}
+        context |= {"check": check, "place": place_of(text, check.line, check.column)}
     return htmx.render(request, "inventory/_expression_check.html", context)
-
-
-def _place(text: str, line: int, column: int) -> str:
-    """The line at fault with a mark under the column, as compilers show it; "" when there is no place."""
-    lines = text.split("\n")
-    if not 1 <= line <= len(lines) or column < 1:
-        return ""
-    shown = lines[line - 1].replace("\t", " ")
-    # Long lines are cut around the place.
-    start = max(column - 60, 0)
-    return f"{shown[start : start + 100]}\n{' ' * (column - 1 - start)}^"
 
 
 def _class(cluster: str, name: str) -> DeviceClass:

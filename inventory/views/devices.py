@@ -1,5 +1,6 @@
 """The device list: search, facets, table, CSV."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,33 +11,37 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from inventory import browse_entries
 from inventory.browse import (
-    BACKEND_LABELS,
     DRA,
-    STATE_LABELS,
     UNKNOWN,
+    Cell,
     DeviceSearch,
     Facet,
     FacetValue,
     FleetFacts,
+    product_name,
+    value_label,
 )
 from inventory.browse_counted import PLUGIN
 from inventory.coverage import Coverage
-from inventory.filters import DeviceFilter
+from inventory.expressions import Meaning, place_of
+from inventory.filters import FACETS, DeviceFilter, clean_expression
 from inventory.models import CountedUnits, Device
 from inventory.products import PARTITION
 from inventory.rows import DeviceRow, device_rows
 from portal import csvs, htmx
 from portal.access import person
 from portal.accounts.models import User
+from portal.lists import Choice, Column, Listing, ListState
 
 PAGE_SIZE = 50
 FACET_VALUES_SHOWN = 8
 EXPORT_CHUNK = 2_000
-_LABELS = {"state": STATE_LABELS, "backend": BACKEND_LABELS}
+PRODUCTS = "products"
 EXPORT_HEADER = (
     "cluster", "node", "driver", "pool", "device", "vendor", "product", "type", "memory_bytes",
     "hardware_id", "state", "reason", "as_of", "project", "held_since", "namespace", "claim",
@@ -46,37 +51,64 @@ EXPORT_HEADER = (
 
 @require_safe
 def device_list(request: HttpRequest) -> HttpResponse:
-    """Devices by free text and facets; every choice is in the address."""
+    """Devices by words, facets and expression, as a table or by product; every choice is in the address."""
     now = timezone.now()
     search = DeviceSearch(DeviceFilter.parse(request.GET), facts=FleetFacts.load(now=now))
-    # The counts know the total: the paginator gets a range and never touches the database.
-    entries = range(search.total + search.counted.entries)
-    page = Paginator(entries, PAGE_SIZE).get_page(request.GET.get("page"))
-    start = max(page.start_index() - 1, 0)
-    found = browse_entries.page(search, offset=start, limit=PAGE_SIZE)
     facts = search.facts
+    listing = _listing(several_clusters=len(facts.coverage) > 1)
+    if (chosen := listing.remembered(request)) is not None:
+        return chosen
+    state = listing.read(request)
+    by_product = state.extra.get("view") == PRODUCTS
     facets = search.facets()
     context = {
         "search": search,
         "filter": search.wanted,
-        "page": page,
-        "rows": _rows(found, facts=facts, viewer=person(request), now=now),
-        "counted_total": search.counted_states.total(),
         "facets": [_folded(facet) for facet in facets if _chooses(facet)],
-        "chips": _chips(search.wanted),
+        "chips": _chips(state),
         "states": search.states,
+        "counted_total": search.counted_states.total(),
         "partitions": sum(cell.count for cell in search.cells if cell.profile.kind == PARTITION),
         "whole_url": _whole_url(search.wanted, facets),
         "behind": [c for c in facts.coverage.values() if not c.in_step],
-        "several_clusters": len(facts.coverage) > 1,
         "no_clusters": not facts.coverage,
         "export_url": f"{reverse('device-export')}?{search.wanted.query()}",
+        "views": _views(state),
+        "kept": [pair for pair in state.pairs() if pair[0] in ("sort", "columns", "view")],
+        "expression": told_expression(search),
     }
-    response = htmx.render(request, "inventory/device_list.html", context, partial="browser")
+    if by_product:
+        context["products"] = products_of(search)
+    else:
+        context |= _table(request, search, state, now=now)
+    response = htmx.render(
+        request, "inventory/device_list.html", {**context, "list": state}, partial="browser"
+    )
     if htmx.wants_partial(request):
         # The address as one would write it: without the form's empty fields.
-        query = search.wanted.query(**({"page": page.number} if page.number > 1 else {}))
-        response["HX-Push-Url"] = reverse("device-list") + (f"?{query}" if query else "")
+        query = state.href(page=state.page_asked if state.page_asked.isdigit() else "")
+        response["HX-Push-Url"] = reverse("device-list") + (query if query != "?" else "")
+    return response
+
+
+def _table(request: HttpRequest, search: DeviceSearch, state: ListState, *, now: datetime) -> dict[str, Any]:
+    # The counts know the total: the paginator gets a range and never touches the database.
+    entries = range(search.total + search.counted.entries)
+    page = Paginator(entries, PAGE_SIZE).get_page(state.page_asked)
+    start = max(page.start_index() - 1, 0)
+    found = browse_entries.page(search, offset=start, limit=PAGE_SIZE)
+    return {"page": page, "rows": _rows(found, facts=search.facts, viewer=person(request), now=now)}
+
+
+@require_safe
+def device_expression(request: HttpRequest) -> HttpResponse:
+    """What the expression in the search means, while it is typed. Once it can be read, the list follows."""
+    wanted = DeviceFilter(expression=clean_expression(request.GET.get("cel", "")))
+    search = DeviceSearch(wanted, facts=FleetFacts.load(now=timezone.now()))
+    told = told_expression(search)
+    response = htmx.render(request, "inventory/_search_expression.html", {"expression": told})
+    if told is None or not told.meaning.problem:
+        response["HX-Trigger-After-Settle"] = "expression-good"
     return response
 
 
@@ -89,6 +121,119 @@ def device_export(request: HttpRequest) -> HttpResponseBase:
     return csvs.download(
         f"devices-{now:%Y%m%dT%H%MZ}.csv", EXPORT_HEADER, _export(search, viewer=viewer, now=now)
     )
+
+
+# --- columns, views, expression -------------------------------------------------------------------
+
+
+def _listing(*, several_clusters: bool) -> Listing:
+    """The columns of the table; those with an order are named as `DeviceFilter` names it."""
+    return Listing(
+        "devices",
+        columns=(
+            Column("node", _("Device"), order=("node",), fixed=True),
+            Column("product", _("Product"), order=("product",), css="inv-wide"),
+            Column("vendor", _("Vendor"), shown=False),
+            Column("driver", _("Driver"), order=("driver",), shown=False),
+            Column("memory", _("Memory"), order=("memory",), css="cd-number inv-wide"),
+            Column("state", _("State"), order=("state",)),
+            Column("health", _("Health"), shown=False),
+            Column("holder", _("Held by")),
+            Column("pool", _("Pool"), shown=False),
+            Column("hardware", _("Hardware id"), shown=False),
+            Column("cluster", _("Cluster"), order=("cluster",), shown=several_clusters),
+        ),
+        facets=[Choice(facet, facet) for facet in FACETS],
+        search=("name",),
+        sort="node",
+        keeps=("cel", "view"),
+    )
+
+
+def _views(state: ListState) -> list[dict[str, Any]]:
+    """The same search as a table, or by product."""
+    now = state.extra.get("view", "")
+    return [
+        {"label": _("Devices"), "icon": "list", "url": state.href(view=""), "current": now != PRODUCTS},
+        {
+            "label": _("By product"),
+            "icon": "chart-bar",
+            "url": state.href(view=PRODUCTS),
+            "current": now == PRODUCTS,
+        },
+    ]
+
+
+@dataclass(frozen=True)
+class ToldExpression:
+    """An expression with what it means; `place` shows where it is wrong."""
+
+    meaning: Meaning
+    place: str
+    matched: int
+    free: int
+
+
+def told_expression(search: DeviceSearch) -> ToldExpression | None:
+    """What the search's expression says by itself of the whole fleet, whatever else is asked for."""
+    meaning, text = search.meaning, search.wanted.expression
+    if meaning is None:
+        return None
+    alone = DeviceSearch(DeviceFilter(expression=text), facts=search.facts)
+    if search.wanted == alone.wanted:
+        alone = search
+    return ToldExpression(
+        meaning=meaning,
+        place=place_of(text, meaning.line, meaning.column),
+        matched=0 if meaning.problem else alone.total,
+        free=0 if meaning.problem else alone.states[Device.State.FREE],
+    )
+
+
+@dataclass(frozen=True)
+class ProductRow:
+    """The matching devices of one product that one driver offers."""
+
+    product: str
+    vendor: str
+    driver: str
+    kind: str
+    counted: bool
+    memory: Sequence[int]
+    states: Counter[str]
+    url: str
+
+    @property
+    def total(self) -> int:
+        return self.states.total()
+
+
+def products_of(search: DeviceSearch) -> list[ProductRow]:
+    """The matching devices and counted units by product, the most numerous first."""
+    groups: dict[tuple[str, str, str, str, str], list[Cell]] = {}
+    for cell in [*search.cells, *search.counted_cells]:
+        profile = cell.profile
+        key = (product_name(profile), profile.vendor, profile.driver, profile.kind, cell.backend)
+        groups.setdefault(key, []).append(cell)
+    rows = []
+    for (product, vendor, driver, kind, backend), cells in groups.items():
+        states: Counter[str] = Counter()
+        for cell in cells:
+            states[cell.state] += cell.count
+        wanted = search.wanted.only("product", product).only("driver", driver)
+        rows.append(
+            ProductRow(
+                product=product,
+                vendor=vendor,
+                driver=driver,
+                kind=kind,
+                counted=backend == PLUGIN,
+                memory=sorted({c.profile.memory_bytes for c in cells if c.profile.memory_bytes is not None}),
+                states=states,
+                url=f"{reverse('device-list')}?{wanted.query()}",
+            )
+        )
+    return sorted(rows, key=lambda row: (row.counted, -row.total, row.product, row.driver))
 
 
 @dataclass(frozen=True)
@@ -149,17 +294,16 @@ def _whole_url(wanted: DeviceFilter, facets: Sequence[Facet]) -> str:
     return f"{reverse('device-list')}?{wanted.query()}" if kinds else ""
 
 
-def _chips(wanted: DeviceFilter) -> list[dict[str, Any]]:
+def _chips(state: ListState) -> list[dict[str, Any]]:
     """The choices in force, each with the address that takes it back."""
-    return [
-        {
-            "facet": facet,
-            "label": _LABELS.get(facet, {}).get(value, value),
-            "url": f"{reverse('device-list')}?{wanted.toggled(facet, value).query()}",
-        }
-        for facet, values in wanted.chosen.items()
-        for value in values
+    chips = [
+        {"label": value_label(facet, value), "url": reverse("device-list") + state.toggled(facet, value)}
+        for facet, chosen in state.chosen.items()
+        for value in chosen
     ]
+    if "cel" in state.extra:
+        chips.append({"label": "CEL", "url": reverse("device-list") + state.href(cel="")})
+    return chips
 
 
 # --- CSV ------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 import csv
 import io
+import re
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -10,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import escape
 
 from inventory.models import Cluster, Device
 from tests.inventory_pages.conftest import INSIDERS, OUTSIDERS, Cast, Fleet
@@ -24,6 +27,7 @@ from tests.inventory_pages.factories import (
 )
 
 URL = "/devices/"
+AMD = 'device.driver.startsWith("gpu.amd")'
 
 
 def page(client: Client, query: str = "") -> str:
@@ -58,7 +62,7 @@ def test_the_address_narrows_the_list(cast: Cast, fleet: Fleet) -> None:
     html = page(cast.client("stranger"), "vendor=AMD&state=unavailable")
     assert f'href="/devices/{fleet.cordoned.pk}/"' in html
     assert f'href="/devices/{fleet.free.pk}/"' not in html
-    assert html.count("checked") == 2
+    assert len(re.findall(r'name="(?:vendor|state)" value="[^"]*" checked', html)) == 2
 
 
 def test_htmx_gets_the_part_that_changes_and_a_clean_address(cast: Cast, fleet: Fleet) -> None:
@@ -144,6 +148,94 @@ def test_the_number_of_queries_does_not_grow(cast: Cast) -> None:
         hold(device, namespace="b", claim=f"claim-{device.pk}")
     assert queries() <= small
     assert small <= 21
+
+
+# --- expression, products, columns -------------------------------------------------------------------
+
+
+def cel(expression: str) -> str:
+    return urlencode({"cel": expression})
+
+
+def test_an_expression_narrows_the_list_and_says_what_it_matches(cast: Cast, fleet: Fleet) -> None:
+    expression = 'device.driver == "gpu.nvidia.com"'
+    html = page(cast.client("stranger"), f"{cel(expression)}&state=free")
+    assert "matches 3 devices, 1 free" in html
+    assert f'href="/devices/{fleet.free.pk}/"' in html
+    assert f'href="/devices/{fleet.held.pk}/"' not in html
+    assert f'href="/devices/{fleet.cordoned.pk}/"' not in html
+
+
+def test_an_expression_may_name_one_piece(cast: Cast, fleet: Fleet) -> None:
+    expression = f'device.attributes["gpu.nvidia.com"].uuid == "{fleet.free.hardware_id}"'
+    html = page(cast.client("stranger"), cel(expression))
+    assert "matches 1 device, 1 free" in html
+    # The devices of the other driver have no such attribute.
+    assert "For some devices it fails" in html
+    assert f'href="/devices/{fleet.free.pk}/"' in html
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("device.driver ==", "Line 1, column"),
+        ("device.driver", "must"),
+        ("x" * 2001, "at most 2000 characters"),
+        ("</textarea><script>", "Line 1, column"),
+    ],
+)
+def test_an_expression_that_cannot_be_read_is_kept_and_finds_nothing(
+    expression: str, said: str, cast: Cast, fleet: Fleet
+) -> None:
+    html = page(cast.client("stranger"), cel(expression))
+    assert "The expression cannot be read" in html
+    assert said in html
+    assert f">{escape(expression)}</textarea>" in html
+    assert f'href="/devices/{fleet.free.pk}/"' not in html
+    assert rows(cast.client("stranger"), cel(expression)) == []
+
+
+def test_while_it_is_typed_only_a_good_expression_moves_the_list(cast: Cast, fleet: Fleet) -> None:
+    client = cast.client("stranger")
+    good = client.get(f"/devices/expression/?{cel(AMD)}")
+    assert "matches 2 devices, 0 free" in good.content.decode()
+    assert good["HX-Trigger-After-Settle"] == "expression-good"
+    wrong = client.get(f"/devices/expression/?{cel('device.driver ==')}")
+    assert "^" in wrong.content.decode()
+    assert "HX-Trigger-After-Settle" not in wrong
+    assert client.get("/devices/expression/")["HX-Trigger-After-Settle"] == "expression-good"
+
+
+def test_devices_are_told_by_product(cast: Cast, fleet: Fleet) -> None:
+    html = page(cast.client("stranger"), "view=products&vendor=NVIDIA")
+    assert "NVIDIA H100 80GB HBM3" in html
+    assert "1 held, 1 free, 1 unavailable" in html
+    assert "MI300X" not in html.replace('value="AMD Instinct MI300X OAM"', "").split("inv-products")[1]
+    assert "product=NVIDIA+H100" in html
+
+
+def test_columns_are_chosen_and_kept(cast: Cast, fleet: Fleet) -> None:
+    client = cast.client("stranger")
+    assert fleet.free.hardware_id not in page(client)
+    answer = client.get(f"{URL}?vendor=NVIDIA&columns=hardware&columns=pool&remember=1")
+    assert answer["Location"] == f"{URL}?vendor=NVIDIA&columns=node%2Cpool%2Chardware"
+    assert fleet.free.hardware_id in page(client, "vendor=NVIDIA")
+    assert "1 partition" not in page(client, "columns=product")
+    assert fleet.free.hardware_id not in page(client, "columns=product")
+
+
+@pytest.mark.parametrize("column", ["vendor", "driver", "health", "pool", "hardware", "cluster"])
+def test_every_column_can_be_shown(column: str, cast: Cast, fleet: Fleet) -> None:
+    html = page(cast.client("owner"), f"columns={column}&q=gpu-2")
+    shown = {
+        "vendor": "<td>NVIDIA</td>",
+        "driver": "<td>gpu.nvidia.com</td>",
+        "health": "no complaint",
+        "pool": "/pools/berlin/gpu.nvidia.com/gpu-01/",
+        "hardware": fleet.tainted.hardware_id,
+        "cluster": "<td>berlin</td>",
+    }
+    assert shown[column] in html
 
 
 # --- CSV --------------------------------------------------------------------------------------------
