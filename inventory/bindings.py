@@ -1,5 +1,6 @@
 """Whose a namespace is: at any instant one project's at most, and never changed for the past."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,9 @@ from django.utils.translation import gettext as _
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts import audit
 from portal.accounts.models import Project, User
+
+# RFC 1123 label, as the API server has it for namespaces.
+NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class UnableToBind(Exception):

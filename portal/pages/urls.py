@@ -4,6 +4,8 @@ from django.urls import path
 
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
 from portal.pages import api_docs, device, home, inside, projects, search
+from portal.pages.importing.api import ImportView
+from portal.pages.importing.views import import_people
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -28,6 +30,8 @@ urlpatterns = [
     path("projects/<slug:slug>/members/<int:pk>/remove/", projects.member_remove, name="member-remove"),
     path("projects/<slug:slug>/namespaces/", projects.binding_add, name="binding-add"),
     path("projects/<slug:slug>/namespaces/<int:pk>/end/", projects.binding_end, name="binding-end"),
+    path("import/", import_people, name="import-people"),
+    path("api/v1/import/", ImportView.as_view(), name="api-import"),
     path("api/schema/", api_docs.SchemaView.as_view(), name="api-schema"),
     path("api/docs/", api_docs.api_docs, name="api-docs"),
 ]
