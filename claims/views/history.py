@@ -4,9 +4,11 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from claims.history import HistoryFilter, HistoryRow, allocations, seen_by
+from claims.timeline import DEVICE, LANES_BY, NODE, PROJECT
 from inventory.models import Cluster, DeviceProfile
 from portal import csvs, htmx
 from portal.access import person
@@ -14,6 +16,11 @@ from portal.accounts.models import Project
 
 PAGE_SIZE = 50
 EXPORT_CHUNK = 2_000
+LANE_LABELS = (
+    (DEVICE, gettext_lazy("device")),
+    (NODE, gettext_lazy("node")),
+    (PROJECT, gettext_lazy("project")),
+)
 
 COLUMNS = (
     "started_at", "ended_at", "end_uncertainty_seconds", "seconds", "cluster", "node", "driver", "pool",
@@ -28,7 +35,11 @@ def history(request: HttpRequest) -> HttpResponse:
     now, viewer = timezone.now(), person(request)
     wanted = HistoryFilter.parse(request.GET)
     page = Paginator(allocations(wanted), PAGE_SIZE).get_page(request.GET.get("page"))
+    by = request.GET.get("by", "")
     context = {
+        # How the timeline is laid out; of one project or device, by what tells its lanes apart.
+        "by": by if by in LANES_BY else DEVICE,
+        "lanes_by": LANE_LABELS,
         "page": page,
         "rows": list(seen_by(page.object_list, viewer=viewer, now=now)),
         "wanted": wanted,

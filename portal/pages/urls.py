@@ -3,7 +3,7 @@
 from django.urls import path
 
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
-from portal.pages import api_docs, device, home, inside, projects, search
+from portal.pages import api_docs, charts, charts_timeline, device, home, inside, projects, search
 from portal.pages.importing.api import ImportView
 from portal.pages.importing.views import import_people
 
@@ -19,6 +19,10 @@ urlpatterns = [
     ),
     path("namespaces/<slug:cluster>/<k8s:name>/", inside.namespace_detail, name="namespace-detail"),
     path("search/", search.search, name="search"),
+    path("charts/", charts.occupancy_chart, name="chart-occupancy"),
+    path("charts/waiting/", charts.waiting_chart, name="chart-waiting"),
+    path("charts/cost/", charts.cost_chart, name="chart-cost"),
+    path("charts/timeline.json", charts_timeline.timeline_bars, name="chart-timeline"),
     path("projects/", projects.project_list, name="project-list"),
     # Not below projects/: any word there is a project's short name.
     path("create-project/", projects.project_create, name="project-create"),
