@@ -27,6 +27,7 @@ from inventory.models import (
     DiagnosisTask,
     Finding,
     PlatformContract,
+    Pod,
     SyncProblem,
 )
 from portal.accounts.audit import record
@@ -143,6 +144,7 @@ def make_world(answering: AccessCluster) -> World:
     binding = bind(cluster, "tides", cast.project)
     bind(cluster, "glaciers", cast.other)
     claim = hold(held, namespace="tides", claim="harmonics", pod="work", at=now - timedelta(hours=5))
+    Pod.objects.filter(cluster=cluster, name="work").update(pod_group="ring")
     live = make_request(cast, cluster, state=Request.State.ALLOCATED, object_uid=claim.uid)
     claim.labels = {REQUEST_LABEL: str(live.key)}
     claim.save()
