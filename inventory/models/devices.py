@@ -138,16 +138,17 @@ class Device(models.Model):
         UNHEALTHY = "unhealthy", _("reported unhealthy")
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="devices")
-    pool = models.ForeignKey(Pool, models.CASCADE, related_name="devices")
+    # `one_device_per_name` begins with the pool, `device_counts` with the profile.
+    pool = models.ForeignKey(Pool, models.CASCADE, related_name="devices", db_index=False)
     slice = models.ForeignKey(ResourceSlice, models.CASCADE, related_name="devices")
-    profile = models.ForeignKey(DeviceProfile, models.PROTECT, related_name="devices")
+    profile = models.ForeignKey(DeviceProfile, models.PROTECT, related_name="devices", db_index=False)
     name = models.CharField(max_length=63)
     # Position in its slice: the scheduler tries devices in this order.
     position = models.IntegerField()
     # Attributes that identify the single piece, fully qualified, typed as in the API.
     identity = models.JSONField(default=dict)
     # uuid where unique, else PCI address, else serial, else "": the physical piece across renames.
-    hardware_id = models.CharField(max_length=128, blank=True, db_index=True)
+    hardware_id = models.CharField(max_length=128, blank=True)
     # "" for devices that are not bound to one node. Indexed by `device_browse`.
     node_name = models.CharField(max_length=253, blank=True)
     # [{"key", "value", "effect", "timeAdded"}] from the slice.
@@ -161,6 +162,7 @@ class Device(models.Model):
     class Meta:
         constraints: ClassVar = [models.UniqueConstraint(fields=["pool", "name"], name="one_device_per_name")]
         indexes: ClassVar = [
+            models.Index(fields=["hardware_id"], name="device_hardware"),
             # Counts of a search: read from the index alone.
             models.Index(fields=["profile", "cluster", "state", "health"], name="device_counts"),
             # The order of the racks, with all that narrows a search: pages and node counts read no rows.

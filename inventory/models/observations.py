@@ -58,7 +58,8 @@ class Observation(models.Model):
         POD = "pod"
         OBSERVED = "observed"
 
-    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="observations")
+    # Two indexes begin with it.
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="observations", db_index=False)
     kind = models.CharField(max_length=20, choices=Kind.choices)
     # When it happened, as far as known, and from where we know it.
     at = models.DateTimeField()
@@ -68,7 +69,7 @@ class Observation(models.Model):
     observed_at = models.DateTimeField()
     namespace = models.CharField(max_length=63, blank=True)
     name = models.CharField(max_length=253)
-    uid = models.CharField(max_length=64, db_index=True)
+    uid = models.CharField(max_length=64)
     facts = models.JSONField(default=dict)
     # Natural key: the same fact seen twice is one row.
     key = models.CharField(max_length=200)
@@ -79,6 +80,8 @@ class Observation(models.Model):
         ]
         indexes: ClassVar = [
             models.Index(fields=["cluster", "id"]),
+            # Never searched by a part of it, which `db_index` would keep a second index for.
+            models.Index(fields=["uid"], name="observation_uid"),
             # What charts go through, period by period; few among all.
             models.Index(fields=["kind", "at"], condition=Q(kind__in=CHARTED), name="observation_charted"),
         ]
