@@ -1,0 +1,236 @@
+"""The list of all pages, for tests that visit every one of them.
+
+Every URL pattern of the portal is either in PAGES or in NOT_PAGES (`test_pages` fails otherwise), so that
+a new page is looked at before it can be reached. Addresses name things of `tests.browser.world`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from tests.browser.world import World
+
+ROLES = ("member", "lead", "stranger", "finance", "administrator", "auditor", "anonymous")
+
+EVERYBODY = ROLES[:-1]
+PROJECT = ("member", "lead", "administrator", "auditor")
+LEADS = ("lead", "administrator")
+READERS = ("administrator", "auditor")
+ADMINISTRATORS = ("administrator",)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page at a URL pattern: which thing each argument names, who sees it, and what is asked for.
+
+    A page that `follows` is a redirect to what is looked at."""
+
+    route: str
+    roles: tuple[str, ...] = EVERYBODY
+    arguments: tuple[tuple[str, str], ...] = ()
+    query: str = ""
+    variant: str = ""
+    status: int = 200
+    follows: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its screenshots are called."""
+        return f"{self.route}-{self.variant}" if self.variant else self.route
+
+    def path(self, world: World) -> str:
+        """Its address in a world."""
+        arguments = {key: world.things.get(value, value) for key, value in self.arguments}
+        return reverse(self.route, kwargs=arguments) + (f"?{self.query}" if self.query else "")
+
+
+def at(route: str, *roles: str, query: str = "", variant: str = "", **arguments: str) -> Page:
+    """A page; without roles everybody who has signed in sees it."""
+    return Page(route, roles or EVERYBODY, tuple(arguments.items()), query, variant)
+
+
+_cluster = {"cluster": "berlin"}
+
+PAGES: tuple[Page, ...] = (
+    # --- portal/pages
+    at("home"),
+    at("search", query="q=gpu"),
+    at("search", query="q=nothing-is-called-so", variant="empty"),
+    at("device-detail", pk="held"),
+    at("device-detail", pk="ill", variant="tainted"),
+    at("device-detail", pk="whole", variant="partitioned"),
+    at("project-list"),
+    at("project-create", *ADMINISTRATORS),
+    at("project-detail", *PROJECT, slug="tides"),
+    at("project-edit", *ADMINISTRATORS, slug="tides"),
+    at("api-docs"),
+    at("project-leave", "member", slug="tides"),
+    at("member-remove", *LEADS, slug="tides", pk="membership"),
+    at("binding-end", *ADMINISTRATORS, slug="tides", pk="binding"),
+    # --- portal/accounts
+    at("account_login", "anonymous"),
+    at("account_logout"),
+    at("account_inactive", "anonymous"),
+    at("account_signup", "anonymous"),
+    at("account_change_password"),
+    at("account_reauthenticate"),
+    at("account_set_password", "finance", variant="of-provider"),
+    at("account_email"),
+    at("mfa_index"),
+    at("mfa_index", "lead", variant="on"),
+    at("mfa_activate_totp"),
+    at("mfa_deactivate_totp", "lead"),
+    at("mfa_generate_recovery_codes", "lead"),
+    at("mfa_view_recovery_codes", "lead"),
+    at("mfa_list_webauthn"),
+    at("mfa_add_webauthn"),
+    at("mfa_reauthenticate", "lead"),
+    at("account_reset_password", "anonymous"),
+    at("account_reset_password_done", "anonymous"),
+    at("account_reset_password_from_key_done", "anonymous"),
+    at("account_email_verification_sent", "anonymous"),
+    Page("invitation-open", ("anonymous",), (("secret", "invitation"),), follows=True),
+    at("invitation-list", *LEADS, slug="tides"),
+    at("person-list", *READERS),
+    at("person-detail", *READERS, pk="person"),
+    at("person-switch", *ADMINISTRATORS, pk="person"),
+    at("person-reset-factor", *ADMINISTRATORS, pk="person"),
+    at("profile"),
+    at("token-list", "administrator"),
+    at("token-list", "stranger", variant="empty"),
+    at("token-revoke", "member", key="own-token"),
+    at("audit-list", *READERS),
+    at("audit-list", *READERS, query="actor=nobody", variant="empty"),
+    # --- inventory
+    at("device-list"),
+    at("device-list", query="q=nothing-is-called-so", variant="empty"),
+    at("node-list"),
+    at("node-detail", **_cluster, name="gpu-01"),
+    at("node-detail", **_cluster, name="old-00", variant="counted"),
+    at("cdi-list"),
+    at("cdi-detail", **_cluster, name="gpu-01"),
+    at("cdi-token", *ADMINISTRATORS),
+    at("cdi-token-revoke", *ADMINISTRATORS, pk="cdi-token"),
+    at("queue-list"),
+    at("cluster-list"),
+    at("cluster-add", *ADMINISTRATORS),
+    at("cluster-detail", name="berlin"),
+    at("cluster-detail", name="lakeside", variant="unreachable"),
+    at("class-list"),
+    at("class-create", *ADMINISTRATORS),
+    at("class-detail", **_cluster, name="gpu.nvidia.com"),
+    at("class-detail", **_cluster, name="broken.example.org", variant="broken"),
+    at("class-edit", *ADMINISTRATORS, **_cluster, name="gpu.nvidia.com"),
+    at("class-delete", *ADMINISTRATORS, **_cluster, name="gpu.nvidia.com"),
+    at("finding-list", *READERS),
+    at("finding-list", *READERS, query="state=resolved", variant="empty"),
+    at("finding-checks", *READERS),
+    at("finding-detail", *READERS, pk="finding"),
+    at("finding-task-list", *READERS),
+    at("finding-task", *READERS, pk="task"),
+    at("contract-list", *READERS),
+    at("contract-detail", *READERS, name="berlin"),
+    at("contract-edit", *ADMINISTRATORS, name="berlin"),
+    # --- claims
+    at("catalogue"),
+    at("flavor-detail", slug="h100"),
+    at("flavor-list", *READERS),
+    at("flavor-create", *ADMINISTRATORS),
+    at("flavor-derive", *ADMINISTRATORS),
+    at("flavor-edit", *ADMINISTRATORS, slug="h100"),
+    at("placement-create", *ADMINISTRATORS, slug="h100"),
+    at("placement-edit", *ADMINISTRATORS, slug="h100", pk="placement"),
+    at("placement-remove", *ADMINISTRATORS, slug="h100", pk="placement"),
+    at("request-list"),
+    at("request-create", "member", "lead", "administrator"),
+    at("request-detail", *PROJECT, key="request-in-use"),
+    at("request-detail", *PROJECT, key="request-waiting-for-device", variant="waiting"),
+    at("request-detail", *PROJECT, key="request-failed", variant="failed"),
+    at("request-release", "member", "lead", "administrator", key="request-in-use"),
+    at("request-cancel", "member", "administrator", key="request-submitted"),
+    at("history"),
+    at("cost"),
+    at("cost", query="from=2001-01-01&to=2001-01-31", variant="empty"),
+)
+
+# Pages that tell an error: their address in `tests.browser.urls`, the status, and what pictures are called.
+FAULTS: tuple[tuple[str, int, str], ...] = (
+    ("/fail/400/", 400, "error-bad-request"),
+    ("/fail/403/", 403, "error-forbidden"),
+    ("/fail/csrf/", 403, "error-expired-form"),
+    ("/no/such/page/", 404, "error-not-found"),
+    ("/fail/429/", 429, "error-too-many"),
+    ("/fail/500/", 500, "error-broken"),
+)
+
+# Pages with a form that says what is wrong when it is sent empty.
+REFUSING = (
+    "request-create",
+    "class-create",
+    "cluster-add",
+    "project-create",
+    "token-list",
+    "cdi-token",
+    "account_change_password",
+    "account_reauthenticate",
+)
+
+# Pages that are there before anything else is.
+BARE = (
+    *("home", "search", "project-list", "device-list", "node-list", "cdi-list", "queue-list", "cluster-list"),
+    *("class-list", "class-create", "finding-list", "finding-checks", "finding-task-list", "contract-list"),
+    *("request-list", "request-create", "history", "cost", "audit-list", "token-list"),
+)
+
+# Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.
+NOT_PAGES: dict[str, str] = {
+    "set_language": "post",
+    "member-add": "post",
+    "member-role": "post",
+    "binding-add": "post",
+    "invitation-revoke": "post",
+    "flavor-archive": "post",
+    "flavor-move": "post",
+    "placement-switch": "post",
+    "cluster-check": "post",
+    "cluster-switch": "post",
+    "cluster-sync": "post",
+    "finding-handle": "post",
+    "request-hold": "post",
+    "request-retry": "post",
+    # What leads elsewhere, or is only there for who came from elsewhere.
+    "oidc-login": "step",
+    "oidc-callback": "step",
+    "oidc-disconnect": "step",
+    "invitation-accept": "step",
+    "mfa_authenticate": "step",
+    "mfa_reauthenticate_webauthn": "step",
+    "mfa_edit_webauthn": "step",
+    "mfa_remove_webauthn": "step",
+    "account_reset_password_from_key": "step",
+    "account_confirm_email": "step",
+    "mfa_download_recovery_codes": "file",
+    "expression-check": "part",
+    "request-preview": "part",
+    "device-export": "file",
+    "finding-export": "file",
+    "audit-export": "file",
+    "history-export": "file",
+    "cost-export": "file",
+    "api-schema": "file",
+}
+
+
+def route_names() -> Iterator[str]:
+    """The names of all URL patterns but those of REST under /api/v…"""
+
+    def walk(resolver: URLResolver, prefix: str) -> Iterator[str]:
+        for pattern in resolver.url_patterns:
+            whole = prefix + str(pattern.pattern)
+            if isinstance(pattern, URLResolver):
+                yield from walk(pattern, whole)
+            elif isinstance(pattern, URLPattern) and not whole.startswith("api/v"):
+                yield pattern.name or whole
+
+    return walk(get_resolver("portal.urls"), "")

@@ -1,0 +1,10 @@
+"""Words that stand in Latin letters on Chinese pages, too: names of kinds, of formats and of values."""
+
+TECHNICAL = {
+    # names
+    *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kueue", "english"),
+    # kinds and fields of the API, which have no other name
+    *("pod", "pods", "job", "namespace", "finalizer"),
+    # types of attributes
+    *("string", "version", "int", "bool"),
+}

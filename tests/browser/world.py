@@ -1,0 +1,384 @@
+"""A desk with something on every page, straight in the database: two clusters (one of them out of reach), a
+project with requests in every state, faults, queues, reports of nodes, prices and a past.
+
+`size` multiplies what lists show, for the question whether a page asks more of the database when it has more
+to show.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP
+from django.utils import timezone
+
+from claims.models import Allocation, Consumer, Flavor, Placement, Price, PriceBook, Request
+from inventory.cdi import intake, tokens
+from inventory.findings.evaluation import evaluate
+from inventory.findings.thresholds import Thresholds
+from inventory.models import Cluster as ClusterRow
+from inventory.models import (
+    ClusterQueue,
+    CountedUnits,
+    Device,
+    DeviceProfile,
+    DiagnosisTask,
+    LocalQueue,
+    NamespaceBinding,
+    PlatformContract,
+    QueuedWorkload,
+    ResourceQuota,
+    ResourceSlice,
+    Stream,
+    SyncProblem,
+)
+from portal.accounts.audit import record
+from portal.accounts.invitations import invite
+from portal.accounts.models import Membership
+from portal.accounts.tokens import issue_token
+from tests.cast import Cast
+from tests.inventory_cdi.conftest import report, spec, spec_file
+from tests.inventory_pages.factories import (
+    bind,
+    hold,
+    make_class,
+    make_cluster,
+    make_device,
+    make_node,
+    make_pool,
+    make_profile,
+)
+
+TOTP_SECRET = "JBSWY3DPEHPK3PXP"
+XID = {"key": "gpu.nvidia.com/xid", "value": "43", "effect": "NoExecute"}
+MIG_MEMORY = {"gpu.nvidia.com/memory": {"value": "10Gi"}}
+UNSCHEDULABLE = (
+    "0/4 nodes are available: 1 node(s) were unschedulable, 3 cannot allocate all claims. "
+    "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+)
+SELECTOR = (
+    'device.driver == "gpu.nvidia.com" && '
+    'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """`things` are what the list of pages calls by name in its addresses."""
+
+    cast: Cast
+    things: Mapping[str, Any]
+
+
+def make_world(cast: Cast, *, size: int = 1) -> World:
+    """Fills the database. The cast's time zones differ, so that no page gets by with one."""
+    cast.member.time_zone, cast.administrator.time_zone = "Europe/Berlin", "Asia/Shanghai"
+    for user in (cast.member, cast.administrator):
+        user.save()
+    berlin = make_cluster(region="eu-central")
+    for resource in ("events", "namespaces", "devicetaintrules", "resourceclaimtemplates"):
+        now = timezone.now()
+        Stream.objects.create(
+            cluster=berlin, resource=resource, state="watching", listed_at=now, heard_at=now
+        )
+    lakeside = make_cluster(
+        "lakeside",
+        heard_at=timezone.now() - timedelta(hours=3),
+        state=ClusterRow.State.UNREACHABLE,
+        message="https://lakeside.example.org:6443 cannot be reached: connection refused",
+    )
+    bindings = [bind(berlin, "tides", cast.project), bind(berlin, "glaciers", cast.other)]
+    fleet = _fleet(berlin, size)
+    make_device(lakeside, "gpu-0", node="lake-01")
+    make_class(lakeside, "gpu.nvidia.com", profiles=(make_profile(),))
+    _complete_slices()
+    requests = _requests(cast, berlin, fleet, size)
+    _past(cast, berlin, fleet, size)
+    _surroundings(cast, berlin, size)
+    task = _faults(cast, berlin)
+    cdi = _cdi(cast, berlin)
+    token, _plain = issue_token(
+        user=cast.administrator, name="nightly export", scopes=["chargeback", "inventory"],
+        lifetime=timedelta(days=9), now=timezone.now(),
+    )  # fmt: skip
+    own, _plain = issue_token(
+        user=cast.member, name="notebook", scopes=["requests"], lifetime=timedelta(days=60),
+        now=timezone.now(),
+    )  # fmt: skip
+    _invitation, secret = invite(
+        project=cast.project, role="member", lifetime=timedelta(days=7), actor=cast.lead, now=timezone.now(),
+        email="nora@example.org",
+    )  # fmt: skip
+    _second_factor(cast)
+    return World(
+        cast=cast,
+        things={
+            **fleet,
+            **requests,
+            **cdi,
+            "invitation": secret,
+            "task": task.pk,
+            "finding": task.finding_id,
+            "token": token.token_key,
+            "own-token": own.token_key,
+            "binding": bindings[0].pk,
+            "membership": Membership.objects.get(user=cast.teammate).pk,
+            "person": cast.lead.pk,
+            "placement": _catalogue(cast, berlin),
+        },
+    )
+
+
+def _fleet(cluster: ClusterRow, size: int) -> dict[str, Any]:
+    h100 = make_profile(attributes={"gpu.nvidia.com/driverVersion": {"version": "570.86.10"}})
+    mi300x = make_profile("AMD Instinct MI300X OAM", driver="gpu.amd.com", vendor="AMD", memory="192Gi")
+    nic = make_profile("ConnectX-7", driver="dra.net", vendor="Mellanox", kind="nic", memory="")
+    make_node(
+        cluster, "gpu-01", capacity={"nvidia.com/gpu": "2"}, allocatable={"nvidia.com/gpu": "2"},
+        kubelet_version="v1.36.2", container_runtime="containerd://2.1.4", kernel_version="6.12.41",
+        os_image="Debian GNU/Linux 13 (trixie)", labels={"topology.kubernetes.io/zone": "hall-b"},
+    )  # fmt: skip
+    make_node(cluster, "gpu-02", unschedulable=True)
+    make_node(cluster, "mig-01")
+    held, free, ill = (make_device(cluster, f"gpu-{n}", profile=h100) for n in range(3))
+    Device.objects.filter(pk=ill.pk).update(
+        state="unavailable", reason="device-tainted", health="tainted", taints=[XID]
+    )
+    for number in range(2 * size):
+        make_device(
+            cluster, f"gpu-{number}", node="gpu-02", profile=mi300x, state="unavailable",
+            reason="node-cordoned",
+        )  # fmt: skip
+    make_device(cluster, "nic-0", profile=nic)
+    for number in range(4 * size - 4):
+        make_node(cluster, f"more-{number:02d}")
+        make_device(cluster, "gpu-0", node=f"more-{number:02d}", profile=h100)
+    hold(
+        held, namespace="tides", claim="harmonics", pod="harmonics-worker-0",
+        at=timezone.now() - timedelta(hours=5),
+    )  # fmt: skip
+    whole = _partitioned(cluster, size)
+    make_class(cluster, profiles=(h100,), expression=SELECTOR, extended_resource_name="nvidia.com/gpu")
+    make_class(cluster, "gpu.amd.com", profiles=(mi300x,), expression='device.driver == "gpu.amd.com"')
+    make_class(cluster, "broken.example.org", problem="line 1, column 8: unknown field devize")
+    for number in range(size):
+        CountedUnits.objects.create(
+            cluster=cluster, node_name=f"old-{number:02d}", resource="nvidia.com/gpu", vendor="NVIDIA",
+            product="Tesla T4", kind="gpu", memory_bytes=16 * 2**30, capacity=4, allocatable=4, used=3,
+            free=1,
+        )  # fmt: skip
+        make_node(cluster, f"old-{number:02d}", capacity={"nvidia.com/gpu": "4"})
+    return {"held": held.pk, "free": free.pk, "ill": ill.pk, "whole": whole.pk}
+
+
+def _complete_slices() -> None:
+    """The pool in each slice, as the API server demands it: the engine reads the slices themselves."""
+    for piece in ResourceSlice.objects.select_related("pool"):
+        piece.manifest["spec"]["pool"] = {
+            "name": piece.pool.name, "generation": piece.generation, "resourceSliceCount": 1,
+        }  # fmt: skip
+        piece.manifest["metadata"]["uid"] = piece.uid
+        piece.save()
+
+
+def _partitioned(cluster: ClusterRow, size: int) -> Device:
+    """An H100 cut into MIG instances, of which some are held."""
+
+    def uses(memory: str) -> list[dict[str, Any]]:
+        return [{"counterSet": "gpu-0-set", "counters": {"memory": {"value": memory}}}]
+
+    pool = make_pool(cluster, "mig-01", has_counters=True)
+    whole = make_device(
+        cluster, "gpu-0", node="mig-01", pool=pool, state="unavailable", reason="counters-used",
+        published={"name": "gpu-0", "consumesCounters": uses("80Gi")},
+    )  # fmt: skip
+    mig: DeviceProfile = make_profile("NVIDIA H100 MIG 1g.10gb", kind="partition", memory="10Gi")
+    for number in range(3 * size):
+        name = f"gpu-0-mig-{number}"
+        part = make_device(
+            cluster, name, node="mig-01", pool=pool, profile=mig,
+            published={"name": name, "consumesCounters": uses("10Gi"), "capacity": MIG_MEMORY},
+        )  # fmt: skip
+        if number != 1:
+            hold(part, namespace="tides", claim=f"notebook-{number}", pod=f"notebook-{number}-0")
+    published = ResourceSlice.objects.get(pool=pool)
+    counters = [{"name": "gpu-0-set", "counters": {"memory": {"value": "80Gi"}}}]
+    published.manifest["spec"]["sharedCounters"] = counters
+    published.save()
+    return whole
+
+
+def _requests(cast: Cast, cluster: ClusterRow, fleet: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """One request in each state, of the member."""
+    now = timezone.now()
+    made: dict[str, Request] = {}
+    held = Device.objects.select_related("pool").get(pk=fleet["held"])
+    claim = held.holds.select_related("claim")[0].claim
+    assert claim.allocated_at is not None
+    more: dict[str, dict[str, Any]] = {
+        "failed": {"message": "DeviceClass b200 was not found", "reason": "refused"},
+        "waiting-for-device": {"message": UNSCHEDULABLE, "reason": "not-scheduled"},
+        "in-use": {
+            "allocated_at": claim.allocated_at, "expires_at": now + timedelta(hours=3),
+            "object_name": claim.name, "object_uid": claim.uid, "object_seen": True,
+        },
+        "ended": {"ended_at": now - timedelta(days=1), "end_reason": "expired", "reason": "expired"},
+    }  # fmt: skip
+    purposes = ("Harmonic analysis of the spring tide", "Ensemble for the Wadden Sea", "潮汐谐波分析")
+    for position, state in enumerate(list(Request.State.values) * size):
+        at = now - timedelta(hours=6, minutes=13 * position)
+        request = Request.objects.create(
+            project=cast.project, requester=cast.member, cluster=cluster, namespace="tides",
+            device_class="gpu.nvidia.com", count=1 + position % 2, shape="claim", min_memory="40Gi",
+            duration=timedelta(hours=8), purpose=purposes[position % 3], created_at=at, changed_at=at,
+            state=state, **{"object_name": f"desk-{uuid.uuid4().hex[:8]}", **_first(more, state)},
+        )  # fmt: skip
+        made.setdefault(state, request)
+        record(now=at, actor=cast.member, action="request.submit", target=request, project=cast.project)
+    Allocation.objects.create(
+        **_allocation(cluster, held, number=0), started_at=claim.allocated_at, project=cast.project,
+        request=made["in-use"], claim_uid=claim.uid, claim_name=claim.name,
+    )  # fmt: skip
+    return {f"request-{state}": request.key for state, request in made.items()}
+
+
+def _first(more: dict[str, dict[str, Any]], state: str) -> dict[str, Any]:
+    """What only one request of a state may have: it belongs to one object."""
+    return more.pop(state, {})
+
+
+def _allocation(cluster: ClusterRow, device: Device, *, number: int) -> dict[str, Any]:
+    return {
+        "cluster": cluster, "namespace": "tides", "epoch": 1 + number, "driver": device.pool.driver,
+        "pool_name": device.pool.name, "device_name": device.name, "node_name": device.node_name,
+        "request_name": "gpu", "product": "NVIDIA H100 80GB HBM3", "device_class": "gpu.nvidia.com",
+        "hardware_id": device.hardware_id, "start_source": "observed",
+    }  # fmt: skip
+
+
+def _second_factor(cast: Cast) -> None:
+    """The lead signs in with codes of an app; finance came through an identity provider, without password."""
+    TOTP.activate(cast.lead, TOTP_SECRET)
+    RecoveryCodes.activate(cast.lead)
+    cast.finance.set_unusable_password()
+    cast.finance.save()
+
+
+def _catalogue(cast: Cast, cluster: ClusterRow) -> int:
+    """Two flavors, one of them served in both ways; the key of a placement."""
+    now = timezone.now()
+    common: dict[str, Any] = {
+        "min_duration": timedelta(hours=1), "default_duration": timedelta(hours=8),
+        "max_duration": timedelta(days=7), "created_at": now, "changed_at": now,
+        "changed_by": cast.administrator,
+    }  # fmt: skip
+    h100 = Flavor.objects.create(
+        slug="h100", name="H100", description="For training that needs much memory.",
+        offers="80 GiB of memory\nNVLink within a node", **common,
+    )  # fmt: skip
+    small = Flavor.objects.create(
+        slug="notebook", name="Notebook GPU", description="A slice for trying things out.", position=1,
+        visibility="projects", approval="lead", **common,
+    )  # fmt: skip
+    small.projects.add(cast.project)
+    Placement.objects.create(flavor=small, cluster=cluster, extended_resource="nvidia.com/gpu")
+    placement: Placement = Placement.objects.create(
+        flavor=h100, cluster=cluster, device_class="gpu.nvidia.com", extended_resource="nvidia.com/gpu"
+    )
+    return placement.pk
+
+
+def _past(cast: Cast, cluster: ClusterRow, fleet: Mapping[str, Any], size: int) -> None:
+    """Prices, and who held what over the last month; one that nobody accounts for."""
+    book = PriceBook.objects.create(
+        name="2026", currency="EUR", valid_from=timezone.now() - timedelta(days=400)
+    )
+    Price.objects.create(book=book, product="NVIDIA H100 80GB HBM3", per_hour="2.5")
+    Price.objects.create(book=book, per_hour="0.75")
+    device = Device.objects.select_related("pool").get(pk=fleet["held"])
+    for number in range(6 * size):
+        started = timezone.now() - timedelta(days=1 + number, hours=number)
+        uid = f"past-{number}"
+        Allocation.objects.create(
+            **_allocation(cluster, device, number=number), claim_name=f"sweep-{number}", claim_uid=uid,
+            started_at=started, ended_at=started + timedelta(hours=7, minutes=20 + number),
+            end_source="observed", project=None if number % 5 == 4 else cast.project,
+        )  # fmt: skip
+        Consumer.objects.create(
+            cluster=cluster, claim_uid=uid, epoch=1 + number, resource="pods", name=f"sweep-{number}-0",
+            uid=f"pod-{uid}", joined_at=started, left_at=started + timedelta(hours=7),
+        )  # fmt: skip
+    NamespaceBinding.objects.create(
+        cluster=cluster, namespace="dunes", project=cast.project,
+        valid_from=timezone.now() - timedelta(days=300), valid_until=timezone.now() - timedelta(days=90),
+    )  # fmt: skip
+
+
+def _surroundings(cast: Cast, cluster: ClusterRow, size: int) -> None:
+    """Quotas, queues, the contract, and an object that could not be mirrored."""
+    common = {"cluster": cluster, "uid": "u", "resource_version": "1"}
+    quota = {
+        "flavor": "h100",
+        "resource": "nvidia.com/gpu",
+        "nominal": "8",
+        "borrowing": "4",
+        "lending": None,
+    }
+    now = timezone.now()
+    for number in range(size):
+        name = f"research-{number}"
+        ClusterQueue.objects.create(
+            **common, name=name, quotas=[quota], usage={"h100": {"nvidia.com/gpu": "7"}}, pending=2
+        )
+        LocalQueue.objects.create(**common, name=f"gpus-{number}", namespace="tides", cluster_queue=name)
+        for place in range(2):
+            QueuedWorkload.objects.create(
+                cluster=cluster, namespace="tides", name=f"sweep-{number}-{place}", resource_version="1",
+                uid=f"uid-{number}-{place}", queue_name=f"gpus-{number}", state="pending",
+                queued_at=now - timedelta(minutes=45 - place),
+                message="couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu",
+            )  # fmt: skip
+        SyncProblem.objects.create(
+            cluster=cluster, resource="resourceclaims", namespace="tides", name=f"odd-{number}",
+            path="spec.devices", reason="Expected `array`, got `str`", seen_at=now,
+        )  # fmt: skip
+    key = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+    ResourceQuota.objects.create(
+        **common, namespace="tides", name="accelerators", hard={key: "4"}, used={key: "3"}, counted=True
+    )
+    PlatformContract.objects.create(
+        cluster=cluster, kubernetes=">=1.30", kubelet=">=1.37", drivers={"gpu.nvidia.com": ">=570"},
+        changed_at=now, changed_by=cast.administrator,
+    )  # fmt: skip
+
+
+def _faults(cast: Cast, cluster: ClusterRow) -> DiagnosisTask:
+    """What the rules find in this world, some of it acknowledged; the task of the ill device."""
+    now = timezone.now()
+    for after in (timedelta(0), timedelta(hours=2)):
+        cluster.streams.update(heard_at=now + after)
+        type(cluster).objects.filter(pk=cluster.pk).update(contacted_at=now + after)
+        fresh = type(cluster).objects.get(pk=cluster.pk)
+        evaluate(cluster=fresh, now=now + after, thresholds=Thresholds())
+    cluster.streams.update(heard_at=now)
+    type(cluster).objects.filter(pk=cluster.pk).update(contacted_at=now)
+    task = DiagnosisTask.objects.select_related("finding").filter(finding__object_kind="device")[0]
+    task.owner, task.note = cast.administrator, "Rack 7: the riser is loose."
+    task.save()
+    return task
+
+
+def _cdi(cast: Cast, cluster: ClusterRow) -> dict[str, Any]:
+    """gpu-01 reports its CDI specs, one of which is broken; gpu-02 has a token and is silent."""
+    now = timezone.now()
+    token, _plain = tokens.issue(cluster=cluster, node_name="gpu-01", actor=cast.administrator, now=now)
+    tokens.issue(cluster=cluster, node_name="gpu-02", actor=cast.administrator, now=now)
+    files = (
+        spec_file("base.json", spec("gpu-0", "gpu-1"), mode=0o666),
+        spec_file("broken.yaml", "kind: <b>bold</b>\n"),
+    )
+    intake.accept(token=token, body=report(*files, sent_at=now), now=now)
+    return {"cdi-token": token.pk}
