@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from claims import manifests
+from claims.entitlements import pods_of_entitlements, remember
 from claims.ledger import storage
 from claims.models import Request, RequestClaim
-from claims.requests import expire, transition
+from claims.requests import expire, lapse, transition
 from claims.states import (
     LIVE,
     ClaimFacts,
@@ -56,10 +57,14 @@ def advance(*, cluster: Cluster, now: datetime) -> int:
         return 0
     mirror = Mirror.load(cluster=cluster, requests=requests)
     link_claims(cluster=cluster, requests=requests, mirror=mirror, now=now)
+    remember(cluster=cluster, requests=requests, pods=mirror.entitled, now=now)
     changed = 0
     for request in requests:
         if expired(state=request.state, expires_at=request.expires_at, now=now):
             changed += expire(request=request, now=now)
+            continue
+        if request.state == State.WAITING_FOR_APPROVAL:
+            changed += lapse(request=request, now=now)
             continue
         changed += _advance_one(request, mirror, now=now)
     return changed
@@ -74,6 +79,8 @@ class Mirror:
     claims: dict[str, list[Claim]]
     pods: dict[tuple[str, str], list[Pod]]
     pods_by_uid: dict[str, Pod]
+    # Pods that use an entitlement, by its request's key.
+    entitled: Mapping[str, Sequence[Pod]]
     whys: dict[str, str]
     listed_at: Mapping[str, datetime | None] = field(default_factory=dict)
 
@@ -109,6 +116,7 @@ class Mirror:
             claims=claims,
             pods=by_claim,
             pods_by_uid=pods_by_uid,
+            entitled=pods_of_entitlements(cluster=cluster, requests=requests, pods=pods),
             whys=_whys(cluster, waiting),
             listed_at=dict(
                 Stream.objects.filter(
@@ -138,11 +146,16 @@ class Mirror:
         """Pods that name the shared claim, or own a claim of the template."""
         if request.shape == Shape.CLAIM:
             return self.pods.get((request.namespace, request.object_name), [])
+        if request.shape == Shape.ENTITLEMENT:
+            return list(self.entitled.get(str(request.key), ()))
         owners = (self.pods_by_uid.get(claim.owner_pod_uid) for claim in claims)
         return [pod for pod in owners if pod is not None]
 
     def allocated_since(self, request: Request) -> datetime | None:
         """When the first of the request's present allocations began."""
+        if request.shape == Shape.ENTITLEMENT:
+            placed = [pod for pod in self.entitled.get(str(request.key), ()) if pod.node_name]
+            return min((at for pod in placed if (at := pod.scheduled_at or pod.started_at)), default=None)
         begun = [claim.allocated_at for claim in self.claims.get(str(request.key), []) if claim.allocated]
         return min((at for at in begun if at is not None), default=None)
 
@@ -197,10 +210,14 @@ def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
     columns: dict[str, Any] = {}
     if situation.object_exists and not request.object_seen:
         columns["object_seen"] = True
-    if situation.allocated and request.allocated_at is None:
+    has_devices = situation.users if request.shape == Shape.ENTITLEMENT else situation.allocated
+    if has_devices and request.allocated_at is None:
         since = mirror.allocated_since(request) or now
         columns["allocated_at"] = since
         columns["expires_at"] = since + request.duration
+        if request.asked_at is None:
+            # Nobody was seen waiting: it was there at once.
+            columns["asked_at"] = since
     if request.hold_wanted and request.due_at is None and request.state in LIVE and _hold_missing(situation):
         columns["due_at"] = now
     verdict = next_state(situation)
@@ -221,6 +238,8 @@ def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
 
 
 def _change(request: Request, verdict: Verdict, columns: dict[str, Any], *, now: datetime) -> bool:
+    if verdict.state == State.WAITING_FOR_DEVICE and request.asked_at is None:
+        columns["asked_at"] = now
     if verdict.state == State.ENDING:
         columns |= {"hold_wanted": False, "due_at": now, "attempts": 0, "end_reason": verdict.reason}
     if verdict.state in (State.ENDED, State.FAILED):

@@ -25,7 +25,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims import asks, requests
-from claims.asks import UnableToSubmit
+from claims.asking import UnableToSubmit
 from claims.browse import filtered, get_request_or_404
 from claims.charges import charges
 from claims.costs import Period, visible_projects
@@ -49,17 +49,33 @@ class RequestIn(serializers.Serializer[Any]):
     """What a request asks for. Judged by the same rules as the form."""
 
     project = serializers.CharField(help_text="Slug of the project that pays.")
-    cluster = serializers.CharField()
+    flavor = serializers.CharField(
+        required=False, help_text="Slug of a flavor of the catalogue; else name a `device_class`."
+    )
+    cluster = serializers.CharField(
+        required=False, help_text="May be left out with a flavor: the first that serves it to the project."
+    )
+    pool = serializers.CharField(required=False, help_text="A node pool of the flavor there.")
     namespace = serializers.CharField(
         required=False, help_text="One of the project's; may be left out if it has only one there."
     )
-    device_class = serializers.CharField(help_text="Name of a DeviceClass of the cluster.")
-    count = serializers.IntegerField(min_value=1, max_value=asks.MAX_COUNT)
+    device_class = serializers.CharField(
+        required=False, help_text="Name of a DeviceClass of the cluster, without a flavor."
+    )
+    count = serializers.IntegerField(
+        min_value=1, max_value=asks.MAX_COUNT, required=False, help_text="May be left out with a flavor."
+    )
     min_memory = serializers.CharField(
         required=False, max_length=32, help_text='A Kubernetes quantity such as "40Gi"; empty for any.'
     )
-    shape = serializers.ChoiceField(choices=Request.Shape.choices)
-    duration = serializers.IntegerField(min_value=1, help_text="In units of `duration_unit`.")
+    shape = serializers.ChoiceField(
+        choices=Request.Shape.choices,
+        required=False,
+        help_text="May be left out with a flavor. A Device Plugin gives entitlements, DRA the others.",
+    )
+    duration = serializers.IntegerField(
+        min_value=1, required=False, help_text="In units of `duration_unit`; may be left out with a flavor."
+    )
     duration_unit = serializers.ChoiceField(choices=list(asks.UNITS), required=False, default="hours")
     purpose = serializers.CharField(max_length=asks.MAX_PURPOSE)
     key = serializers.UUIDField(
@@ -75,7 +91,11 @@ class RequestOut(serializers.Serializer[Any]):
     requester = serializers.CharField(source="requester.username")
     cluster = serializers.CharField(source="cluster.name")
     namespace = serializers.CharField()
-    device_class = serializers.CharField()
+    flavor = serializers.CharField(source="flavor.slug", default=None, allow_null=True)
+    backend = serializers.ChoiceField(choices=Request.Backend.choices)
+    pool = serializers.CharField(help_text="The flavor's node pool; may be empty.")
+    device_class = serializers.CharField(help_text="Empty with a Device Plugin.")
+    extended_resource = serializers.CharField(help_text="Empty with DRA.")
     count = serializers.IntegerField()
     min_memory = serializers.CharField()
     shape = serializers.ChoiceField(choices=Request.Shape.choices)
@@ -128,6 +148,8 @@ class RequestDetailOut(RequestOut):
     pods = PodOut(many=True)
     cost = AmountOut(many=True)
     pod_snippet = serializers.CharField(help_text="YAML that a Pod needs to use it.")
+    job = serializers.CharField(help_text="A whole Job that uses it, as YAML.")
+    manifest = serializers.CharField(help_text="What is sent to the cluster; empty for an entitlement.")
 
 
 class AllocationOut(serializers.Serializer[Any]):
@@ -237,7 +259,9 @@ class RequestListView(ApiListView):
         if getattr(self, "swagger_fake_view", False):
             return Request.objects.none()
         rows = filtered(Request.objects.all().visible_to(self.person), self.request.query_params, self.person)
-        return rows.select_related("project", "requester", "cluster").defer("cluster__kubeconfig_encrypted")
+        return rows.select_related("project", "requester", "cluster", "flavor").defer(
+            "cluster__kubeconfig_encrypted"
+        )
 
     @extend_schema(
         tags=["requests"],
@@ -418,6 +442,8 @@ def _detail(told: Story) -> dict[str, Any]:
         "pods": PodOut(told.pods, many=True).data,
         "cost": _totals(told.cost),
         "pod_snippet": told.snippet,
+        "job": told.job,
+        "manifest": told.manifest,
     }
 
 

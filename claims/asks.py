@@ -6,14 +6,27 @@ before anything is refused.
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from claims.models import Request
+from claims.asking import Ask, Reading, UnableToSubmit
+from claims.flavored import (
+    default_cluster,
+    duration_within,
+    memory_within,
+    placements_of,
+    profiles_of,
+    read_count,
+    read_flavor,
+    read_memory_of_units,
+    read_placement,
+    read_shape,
+)
+from claims.models import Flavor, Request
+from claims.places import choices_of
 from claims.reading import WrongValue, read_choice, read_integer, read_quantity, read_text
 from inventory.models import Cluster, DeviceClass, DeviceProfile, NamespaceBinding
 from portal import access
@@ -29,7 +42,9 @@ MAX_DURATION = timedelta(days=90)
 UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
 FIELDS = (
     "project",
+    "flavor",
     "cluster",
+    "pool",
     "namespace",
     "device_class",
     "count",
@@ -41,55 +56,6 @@ FIELDS = (
 )
 
 
-class UnableToSubmit(Exception):
-    """The ask cannot be accepted. `errors` maps field names (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """A complete ask that makes sense as far as the desk can tell without the cluster."""
-
-    user: User
-    project: Project
-    cluster: Cluster
-    namespace: str
-    device_class: str
-    count: int
-    min_memory: str
-    memory_domains: tuple[str, ...]
-    shape: str
-    duration: timedelta
-    purpose: str
-
-
-@dataclass(kw_only=True)
-class Reading:
-    """What of an ask could be read so far, and what is wrong with it. A live preview uses the parts."""
-
-    project: Project | None = None
-    cluster: Cluster | None = None
-    namespace: str = ""
-    device_class: DeviceClass | None = None
-    profiles: list[DeviceProfile] = field(default_factory=list)
-    count: int | None = None
-    min_memory: str = ""
-    shape: str = ""
-    duration: timedelta | None = None
-    purpose: str = ""
-    errors: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def memory_domains(self) -> tuple[str, ...]:
-        """Domains under which the class's devices publish a capacity ``memory``."""
-        names = {name for profile in self.profiles for name in profile.capacity}
-        parts = (name.rpartition("/") for name in names)
-        return tuple(sorted(domain for domain, _slash, name in parts if domain and name == "memory"))
-
-
 def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
     """The ask in `values` (keys as in FIELDS). Raises UnableToSubmit with every error at once."""
     seen = read(values, user=user, now=now)
@@ -97,7 +63,7 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         seen.errors
         or seen.project is None
         or seen.cluster is None
-        or seen.device_class is None
+        or not seen.complete
         or seen.count is None
         or seen.duration is None
     ):
@@ -105,9 +71,12 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
     return Ask(
         user=user,
         project=seen.project,
+        flavor=seen.flavor,
+        placement=seen.placement,
+        backend=seen.backend,
         cluster=seen.cluster,
         namespace=seen.namespace,
-        device_class=seen.device_class.name,
+        device_class=seen.device_class.name if seen.device_class else "",
         count=seen.count,
         min_memory=seen.min_memory,
         memory_domains=seen.memory_domains,
@@ -119,7 +88,7 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
 
 def read(values: Mapping[str, object], *, user: User, now: datetime) -> Reading:
     """Everything in `values` that makes sense, and a message for each field that does not."""
-    seen = Reading()
+    seen = Reading(requester=user.get_username(), key=_key(values))
 
     def attempt(name: str, reader: Callable[[], T]) -> T | None:
         try:
@@ -128,23 +97,59 @@ def read(values: Mapping[str, object], *, user: User, now: datetime) -> Reading:
             seen.errors.setdefault(name, []).append(str(error))
             return None
 
+    def hangs(name: str) -> bool:
+        """Whether a value that is missing is one that the flavor would have given, had it been readable."""
+        return values.get(name) in (None, "") and (
+            "flavor" in seen.errors or (seen.flavor is not None and seen.choice is None)
+        )
+
     seen.project = attempt("project", lambda: _project(values, user))
-    seen.cluster = attempt("cluster", lambda: _cluster(values))
+    seen.flavor = attempt("flavor", lambda: read_flavor(values, user=user, project=seen.project))
+    if not ("flavor" in seen.errors and hangs("cluster")):
+        seen.cluster = attempt("cluster", lambda: _cluster(values, seen, now))
     if seen.project is not None and seen.cluster is not None:
         project, cluster = seen.project, seen.cluster
         seen.namespace = attempt("namespace", lambda: _namespace(values, project, cluster, now)) or ""
-    if seen.cluster is not None:
-        cluster = seen.cluster
-        seen.device_class = attempt("device_class", lambda: _device_class(values, cluster))
-    if seen.device_class is not None:
-        device_class = seen.device_class
-        seen.profiles = attempt("device_class", lambda: _profiles(device_class)) or []
-    seen.count = attempt("count", lambda: _count(values))
-    seen.min_memory = attempt("min_memory", lambda: _memory(values, seen.profiles)) or ""
-    seen.shape = attempt("shape", lambda: read_choice(values, "shape", Request.Shape.values)) or ""
-    seen.duration = attempt("duration", lambda: _duration(values))
+    if seen.cluster is not None and "flavor" not in seen.errors:
+        _what(values, seen, attempt)
+    if not hangs("count"):
+        seen.count = attempt("count", lambda: _count(values, seen.flavor))
+    seen.min_memory = attempt("min_memory", lambda: _memory(values, seen)) or ""
+    if not hangs("shape"):
+        seen.shape = attempt("shape", lambda: _shape(values, seen)) or ""
+    if not hangs("duration"):
+        seen.duration = attempt("duration", lambda: _duration(values, seen.flavor))
     seen.purpose = attempt("purpose", lambda: _purpose(values)) or ""
     return seen
+
+
+def _what(values: Mapping[str, object], seen: Reading, attempt: Callable[..., Any]) -> None:
+    """What of the cluster is asked for: by the flavor's placement there, or by a class."""
+    cluster, flavor = seen.cluster, seen.flavor
+    assert cluster is not None  # the caller looked
+    if flavor is None:
+        seen.device_class = attempt("device_class", lambda: _device_class(values, cluster))
+    else:
+        seen.placement = attempt(
+            "cluster",
+            lambda: read_placement(values, flavor=flavor, cluster=cluster, placements=seen.placements),
+        )
+        if (placement := seen.placement) is None:
+            return
+        seen.choice = choices_of([placement])[placement.pk]
+        if seen.choice.backend == Request.Backend.PLUGIN:
+            attempt("device_class", lambda: _no_class_beside(values, ""))
+            return
+        attempt("device_class", lambda: _no_class_beside(values, placement.device_class))
+        seen.device_class = attempt("flavor", lambda: find_class(placement.device_class, cluster))
+    if (device_class := seen.device_class) is not None:
+        profiles = attempt("flavor" if flavor else "device_class", lambda: _profiles(device_class)) or []
+        seen.profiles = profiles_of(seen.placement, profiles) if seen.placement else profiles
+
+
+def _no_class_beside(values: Mapping[str, object], device_class: str) -> None:
+    if read_text(values, "device_class") not in ("", device_class):
+        raise WrongValue(_("Choose a flavor or a class of devices, not both."))
 
 
 def parse_key(value: object) -> uuid.UUID | None:
@@ -156,6 +161,13 @@ def parse_key(value: object) -> uuid.UUID | None:
         return uuid.UUID(str(value))
     except ValueError:
         raise UnableToSubmit({"key": [_("The key must be a UUID.")]}) from None
+
+
+def _key(values: Mapping[str, object]) -> str:
+    try:
+        return str(parse_key(values.get("key")) or "")
+    except UnableToSubmit:
+        return ""
 
 
 def projects_for(user: User) -> list[Project]:
@@ -186,8 +198,13 @@ def _project(values: Mapping[str, object], user: User) -> Project:
     return project
 
 
-def _cluster(values: Mapping[str, object]) -> Cluster:
+def _cluster(values: Mapping[str, object], seen: Reading, now: datetime) -> Cluster:
     name = read_text(values, "cluster")
+    if seen.flavor is not None:
+        seen.placements = placements_of(seen.flavor)
+        default = default_cluster(seen.placements, seen.project, now=now)
+        if not name and default is not None:
+            return default
     if not name:
         raise WrongValue(_("Choose a cluster."))
     cluster = Cluster.objects.filter(name=name).first()
@@ -222,6 +239,11 @@ def _device_class(values: Mapping[str, object], cluster: Cluster) -> DeviceClass
     name = read_text(values, "device_class")
     if not name:
         raise WrongValue(_("Choose a class of devices."))
+    return find_class(name, cluster)
+
+
+def find_class(name: str, cluster: Cluster) -> DeviceClass:
+    """The class on the cluster; WrongValue when it is not there or cannot be used."""
     found = DeviceClass.objects.filter(cluster=cluster, name=name).first()
     if found is None:
         raise WrongValue(
@@ -240,7 +262,9 @@ def _profiles(device_class: DeviceClass) -> list[DeviceProfile]:
     return profiles
 
 
-def _count(values: Mapping[str, object]) -> int:
+def _count(values: Mapping[str, object], flavor: Flavor | None) -> int:
+    if flavor is not None:
+        return read_count(values, flavor)
     count = read_integer(values, "count")
     if count is None:
         raise WrongValue(_("Say how many devices you need."))
@@ -252,11 +276,15 @@ def _count(values: Mapping[str, object]) -> int:
     return count
 
 
-def _memory(values: Mapping[str, object], profiles: list[DeviceProfile]) -> str:
+def _memory(values: Mapping[str, object], seen: Reading) -> str:
+    if seen.placement is not None and seen.backend == Request.Backend.PLUGIN:
+        return read_memory_of_units(values, seen.placement)
     typed = read_quantity(values, "min_memory")
+    if seen.flavor is not None:
+        typed = memory_within(seen.flavor, typed, said=values.get("min_memory") is not None)
     if not typed:
         return ""
-    wanted = Quantity.parse(typed)
+    wanted, profiles = Quantity.parse(typed), seen.profiles
     known = [profile.memory_bytes for profile in profiles if profile.memory_bytes is not None]
     if profiles and not known:
         raise WrongValue(_("The devices of this class do not say how much memory they have; leave it empty."))
@@ -269,11 +297,23 @@ def _memory(values: Mapping[str, object], profiles: list[DeviceProfile]) -> str:
     return typed
 
 
-def _duration(values: Mapping[str, object]) -> timedelta:
+def _shape(values: Mapping[str, object], seen: Reading) -> str:
+    offered = [Request.Shape.CLAIM.value, Request.Shape.TEMPLATE.value]
+    if seen.choice is not None:
+        shape = read_shape(values, backend=seen.backend)
+        if shape == Request.Shape.ENTITLEMENT and seen.backend == Request.Backend.PLUGIN:
+            return shape
+        return read_choice({"shape": shape}, "shape", offered)
+    return read_choice(values, "shape", offered)
+
+
+def _duration(values: Mapping[str, object], flavor: Flavor | None) -> timedelta:
     unit = read_text(values, "duration_unit") or "hours"
     if unit not in UNITS:
         raise WrongValue(_("The unit of the duration is hours or days."))
     number = read_integer(values, "duration")
+    if number is None and flavor is not None and values.get("duration") is None:
+        return flavor.default_duration
     if number is None:
         raise WrongValue(_("Say for how long you need it."))
     if number < 1:
@@ -283,7 +323,8 @@ def _duration(values: Mapping[str, object]) -> timedelta:
         raise WrongValue(
             _("At most %(days)s days; ask again when they are over.") % {"days": MAX_DURATION.days}
         )
-    return number * UNITS[unit]
+    duration = number * UNITS[unit]
+    return duration if flavor is None else duration_within(flavor, duration)
 
 
 def _purpose(values: Mapping[str, object]) -> str:

@@ -22,7 +22,7 @@ def get_request_or_404(
 
     `to_end` asks for the right to give it up, which outlives the archiving of the project."""
     request = (
-        Request.objects.select_related("project", "requester", "cluster")
+        Request.objects.select_related("project", "requester", "cluster", "flavor")
         .defer("cluster__kubeconfig_encrypted")
         .filter(key=key)
         .first()
@@ -58,7 +58,11 @@ def filtered(rows: RequestQuerySet, values: Mapping[str, str], user: User) -> Re
         rows = rows.filter(requester=user)
     if text := wanted["q"]:
         rows = rows.filter(
-            Q(object_name__icontains=text) | Q(device_class__icontains=text) | Q(purpose__icontains=text)
+            Q(object_name__icontains=text)
+            | Q(device_class__icontains=text)
+            | Q(extended_resource__icontains=text)
+            | Q(flavor__name__icontains=text)
+            | Q(purpose__icontains=text)
         )
     return rows
 

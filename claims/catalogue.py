@@ -139,6 +139,17 @@ def may_ask_for(*, user: User, flavor: Flavor, project: Project) -> bool:
     return found
 
 
+def askable(*, user: User, project: Project | None) -> list[Flavor]:
+    """Flavors that `user` may ask for (for that project), in the order of the catalogue; two queries."""
+    rows = Flavor.objects.visible_to(user).offered()
+    if project is not None and not access.may_administer(user):
+        others = rows.filter(visibility=Flavor.Visibility.PROJECTS).exclude(projects=project)
+        rows = rows.exclude(pk__in=others.values("pk"))
+        if access.role_in(user, project) != Membership.Role.LEAD:
+            rows = rows.exclude(visibility=Flavor.Visibility.LEADS)
+    return list(rows.order_by("position", "name", "pk"))
+
+
 def waiting_for(flavors: Sequence[int]) -> Mapping[int, int]:
     """How many requests wait for a device of each flavor (by primary key) now."""
     rows = Request.objects.filter(flavor__in=flavors, state=Request.State.WAITING_FOR_DEVICE)

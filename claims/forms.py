@@ -2,27 +2,40 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext as _t
 from django.utils.translation import gettext_lazy as _
 
-from claims.asks import FIELDS, MAX_COUNT, MAX_PURPOSE, namespaces_of, projects_for
-from claims.models import Request
+from claims.asks import FIELDS, MAX_COUNT, MAX_PURPOSE, namespaces_of, projects_for, read
+from claims.catalogue import askable
+from claims.flavored import default_cluster, placements_of
+from claims.models import Flavor, Request
+from claims.places import choices_of
 from inventory.models import Cluster, DeviceClass
 from portal.accounts.models import User
+from portal.templatetags.ui import human_duration
 
 Choices = Sequence[tuple[str, str]]
+
+
+def _refilling() -> forms.Select:
+    """A choice on which other choices hang: the form is filled anew when it changes."""
+    return forms.Select(attrs={"class": "cd-refills"})
 
 
 class RequestForm(forms.Form):
     """Fields, their widgets and help. Bound with what was typed; messages come from the domain."""
 
     key = forms.CharField(widget=forms.HiddenInput)
-    project = forms.CharField(label=_("Project"), widget=forms.Select, help_text=_("Who pays."))
-    cluster = forms.CharField(label=_("Cluster"), widget=forms.Select)
+    # The flavor that the shown values were made for: what is usual for it gives way to the next one's.
+    flavor_before = forms.CharField(widget=forms.HiddenInput, required=False)
+    project = forms.CharField(label=_("Project"), widget=_refilling(), help_text=_("Who pays."))
+    flavor = forms.CharField(label=_("What"), widget=_refilling(), required=False)
+    cluster = forms.CharField(label=_("Cluster"), widget=_refilling())
+    pool = forms.CharField(label=_("Node pool"), widget=_refilling(), required=False)
     namespace = forms.CharField(
         label=_("Namespace"), widget=forms.Select, help_text=_("Where your Pods will run.")
     )
@@ -61,7 +74,8 @@ class RequestForm(forms.Form):
         super().__init__(data=dict(values) if errors is not None else None, initial=dict(values))
         self.projects = projects_for(user)
         self.clusters = list(Cluster.objects.filter(enabled=True).order_by("name"))
-        self._fill(values, now=now)
+        self.reading = read(values, user=user, now=now)
+        self._fill(values, user=user, now=now)
 
     def full_clean(self) -> None:
         """Puts the domain's messages where they belong; Django's own checks would say the same twice."""
@@ -71,21 +85,57 @@ class RequestForm(forms.Form):
             target = name if name in self.fields and not self[name].is_hidden else None
             self.add_error(target, list(messages))
 
-    def _fill(self, values: Mapping[str, Any], *, now: datetime) -> None:
+    def _fill(self, values: Mapping[str, Any], *, user: User, now: datetime) -> None:
+        seen = self.reading
         project = next((p for p in self.projects if p.slug == values.get("project")), None)
-        cluster = next((c for c in self.clusters if c.name == values.get("cluster")), None)
         self._choose("project", [(p.slug, p.name) for p in self.projects], values)
-        self._choose("cluster", [(c.name, c.name) for c in self.clusters], values)
-        bound = namespaces_of(project, cluster, now=now) if project and cluster else []
+        flavors = [(flavor.slug, flavor.name) for flavor in askable(user=user, project=project)]
+        self._choose("flavor", [("", _t("describe what I need")), *flavors], values)
+        clusters = [c.name for c in self.clusters]
+        if seen.flavor is not None:
+            clusters = list(dict.fromkeys(placement.cluster.name for placement in seen.placements))
+        self._choose("cluster", [(name, name) for name in clusters], values)
+        here = [placement.pool for placement in seen.placements if placement.cluster == seen.cluster]
+        self._choose("pool", [(pool, pool or _t("any")) for pool in here], values)
+        bound = namespaces_of(project, seen.cluster, now=now) if project and seen.cluster else []
         self._choose("namespace", [(name, name) for name in bound], values)
-        classes = (
-            DeviceClass.objects.filter(cluster=cluster).order_by("name").values_list("name", flat=True)
-            if cluster
-            else []
-        )
-        self._choose("device_class", [("", _t("choose…")), *((name, name) for name in classes)], values)
-        self._choose("shape", [(value, str(label)) for value, label in Request.Shape.choices], values)
+        classes = DeviceClass.objects.filter(cluster=seen.cluster).order_by("name")
+        names = classes.values_list("name", flat=True) if seen.cluster and not seen.flavor else []
+        self._choose("device_class", [("", _t("choose…")), *((name, name) for name in names)], values)
+        shapes = [shape for shape in Request.Shape.choices if (shape[0] == _ENTITLED) == self.by_plugin]
+        self._choose("shape", [(value, str(label)) for value, label in shapes], values)
         self._choose("duration_unit", [("hours", _t("hours")), ("days", _t("days"))], values)
+        if seen.flavor is not None:
+            self._limit(seen.flavor)
+
+    @property
+    def by_plugin(self) -> bool:
+        """Whether a Device Plugin would serve it."""
+        return self.reading.choice is not None and self.reading.backend == Request.Backend.PLUGIN
+
+    @property
+    def several_pools(self) -> bool:
+        """Whether there is a node pool to choose."""
+        widget = self.fields["pool"].widget
+        return isinstance(widget, forms.Select) and len(list(widget.choices)) > 1
+
+    def _limit(self, flavor: Flavor) -> None:
+        """What the flavor allows, told at the fields; it is checked elsewhere."""
+        count, memory, duration = (self.fields[name] for name in ("count", "min_memory", "duration"))
+        count.widget.attrs |= {"min": flavor.min_count, "max": flavor.max_count}
+        count.help_text = _t("%(least)s to %(most)s in one request.") % {
+            "least": flavor.min_count,
+            "most": flavor.max_count,
+        }
+        duration.help_text = _t("%(least)s to %(most)s.") % {
+            "least": human_duration(flavor.min_duration),
+            "most": human_duration(flavor.max_duration),
+        }
+        if flavor.min_memory or flavor.max_memory:
+            memory.help_text = _t("%(least)s to %(most)s; empty for the least.") % {
+                "least": flavor.min_memory or "–",
+                "most": flavor.max_memory or "–",
+            }
 
     def _choose(self, name: str, choices: Choices, values: Mapping[str, Any]) -> None:
         """What was typed stays, also when it is no choice (any more): its message says so."""
@@ -96,21 +146,66 @@ class RequestForm(forms.Form):
         widget.choices = [*choices, *extra]
 
 
+_ENTITLED = Request.Shape.ENTITLEMENT.value
+# What a flavor has a usual value for.
+_USUAL = ("count", "min_memory", "duration", "duration_unit", "shape")
+
+
 def initial_values(*, user: User, now: datetime, chosen: Mapping[str, Any]) -> dict[str, str]:
-    """What a fresh form shows: sensible choices, overruled by the query string (links from devices)."""
+    """What a fresh form shows: sensible choices, overruled by the query string (links from devices and from
+    the catalogue). What was typed stays when another flavor is chosen; what was merely usual for the one
+    before becomes what is usual for this one."""
     projects = projects_for(user)
+    typed = {name: str(chosen[name]) for name in FIELDS if chosen.get(name)}
+    flavor = _visible(user, typed.get("flavor", ""))
+    slug = flavor.slug if flavor else ""
+    if "flavor_before" in chosen and (before := str(chosen["flavor_before"])) != slug:
+        old = _usual(_visible(user, before))
+        typed = {name: value for name, value in typed.items() if name not in _USUAL or value != old.get(name)}
+        # A cluster and a class belong to what was chosen before.
+        for name in ("pool", "device_class", *(["cluster", "namespace"] if flavor else [])):
+            typed.pop(name, None)
     values: dict[str, str] = {
         "key": str(uuid.uuid4()),
+        "flavor_before": slug,
         "project": projects[0].slug if projects else "",
-        "count": "1",
-        "shape": Request.Shape.CLAIM,
-        "duration": "24",
-        "duration_unit": "hours",
-        **{name: str(chosen[name]) for name in FIELDS if chosen.get(name)},
+        **_usual(flavor),
+        **typed,
     }
     project = next((p for p in projects if p.slug == values["project"]), None)
-    if "cluster" not in values:
+    if flavor is not None:
+        placements = placements_of(flavor)
+        on = {placement.cluster.name for placement in placements}
+        if values.get("cluster") not in on:
+            cluster = default_cluster(placements, project, now=now)
+            values["cluster"] = cluster.name if cluster else ""
+        here = [p for p in placements if p.cluster.name == values["cluster"]]
+        by_plugin = bool(here) and choices_of(here[:1])[here[0].pk].backend == Request.Backend.PLUGIN
+        if by_plugin != (values["shape"] == _ENTITLED):
+            values["shape"] = _ENTITLED if by_plugin else Request.Shape.CLAIM.value
+    elif "cluster" not in values:
         clusters = list(Cluster.objects.filter(enabled=True).order_by("name"))
         bound = [c for c in clusters if project and namespaces_of(project, c, now=now)]
         values["cluster"] = next((c.name for c in [*bound, *clusters]), "")
     return values
+
+
+def _visible(user: User, slug: str) -> Flavor | None:
+    if not slug:
+        return None
+    return Flavor.objects.all().visible_to(user).offered().filter(slug=slug).first()
+
+
+def _usual(flavor: Flavor | None) -> dict[str, str]:
+    """The values of a form that nobody has touched."""
+    usual = {"count": "1", "shape": Request.Shape.CLAIM.value, "duration": "24", "duration_unit": "hours"}
+    if flavor is None:
+        return usual
+    hours = flavor.default_duration // timedelta(hours=1)
+    in_days = hours >= 48 and hours % 24 == 0
+    return usual | {
+        "count": str(flavor.default_count),
+        "min_memory": flavor.default_memory,
+        "duration": str(hours // 24 if in_days else hours),
+        "duration_unit": "days" if in_days else "hours",
+    }

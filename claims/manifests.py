@@ -4,7 +4,7 @@ Everything here is pure: the same request gives the same manifest, so a repeated
 Source of the fields: the API reference of ``resource.k8s.io/v1`` and of Pods.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,10 +143,54 @@ def claim_template(*, name: str, namespace: str, owner: Owner, spec: Manifest) -
     }
 
 
-def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str) -> Manifest:
+def hold_pod(
+    *,
+    claim_name: str,
+    namespace: str,
+    owner: Owner,
+    image: str,
+    node_selector: Mapping[str, str] | None = None,
+    tolerations: Sequence[Manifest] = (),
+) -> Manifest:
     """A Pod that does nothing but keep the claim allocated. Passes the "restricted" Pod security level."""
-    metadata = _metadata(name=hold_name(claim_name), namespace=namespace, owner=owner)
-    metadata["labels"][ROLE_LABEL] = "hold"
+    pod = idle_pod(name=hold_name(claim_name), namespace=namespace, owner=owner, image=image, role="hold")
+    pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": POD_CLAIM}]
+    pod["spec"]["resourceClaims"] = [{"name": POD_CLAIM, "resourceClaimName": claim_name}]
+    return _bound_for(pod, node_selector, tolerations)
+
+
+def probe_pod(
+    *,
+    name: str,
+    namespace: str,
+    owner: Owner,
+    image: str,
+    resource: str,
+    count: int,
+    node_selector: Mapping[str, str] | None = None,
+    tolerations: Sequence[Manifest] = (),
+) -> Manifest:
+    """A Pod that asks for units of a Device Plugin. Only ever sent on trial, to hear of quotas and
+    policies."""
+    pod = idle_pod(name=name, namespace=namespace, owner=owner, image=image, role="probe")
+    pod["spec"]["containers"][0]["resources"]["limits"][resource] = str(count)
+    return _bound_for(pod, node_selector, tolerations)
+
+
+def _bound_for(
+    pod: Manifest, node_selector: Mapping[str, str] | None, tolerations: Sequence[Manifest]
+) -> Manifest:
+    if node_selector:
+        pod["spec"]["nodeSelector"] = dict(node_selector)
+    if tolerations:
+        pod["spec"]["tolerations"] = list(tolerations)
+    return pod
+
+
+def idle_pod(*, name: str, namespace: str, owner: Owner, image: str, role: str) -> Manifest:
+    """A Pod that does nothing, within the "restricted" Pod security level."""
+    metadata = _metadata(name=name, namespace=namespace, owner=owner)
+    metadata["labels"][ROLE_LABEL] = role
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -165,12 +209,11 @@ def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str) -> Ma
             },
             "containers": [
                 {
-                    "name": "hold",
+                    "name": role,
                     "image": image,
                     "resources": {
                         "requests": {"cpu": "1m", "memory": "8Mi"},
                         "limits": {"cpu": "10m", "memory": "16Mi"},
-                        "claims": [{"name": POD_CLAIM}],
                     },
                     "securityContext": {
                         "allowPrivilegeEscalation": False,
@@ -179,44 +222,8 @@ def hold_pod(*, claim_name: str, namespace: str, owner: Owner, image: str) -> Ma
                     },
                 }
             ],
-            "resourceClaims": [{"name": POD_CLAIM, "resourceClaimName": claim_name}],
         },
     }
-
-
-def workload_pod(*, object_name: str, namespace: str, shape: str) -> Manifest:
-    """An example of a Pod that uses the request's object, to be adapted by its reader."""
-    key = "resourceClaimName" if shape == "claim" else "resourceClaimTemplateName"
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{object_name}-work", "namespace": namespace},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "work",
-                    "image": "docker.io/library/ubuntu:24.04",
-                    "command": ["sleep", "3600"],
-                    "resources": {"claims": [{"name": POD_CLAIM}]},
-                }
-            ],
-            "resourceClaims": [{"name": POD_CLAIM, key: object_name}],
-        },
-    }
-
-
-def pod_snippet(*, object_name: str, shape: str) -> str:
-    """The YAML lines that a Pod of one's own needs: one entry in its spec, one in the container."""
-    key = "resourceClaimName" if shape == "claim" else "resourceClaimTemplateName"
-    return as_yaml(
-        {
-            "spec": {
-                "containers": [{"name": "…", "resources": {"claims": [{"name": POD_CLAIM}]}}],
-                "resourceClaims": [{"name": POD_CLAIM, key: object_name}],
-            }
-        }
-    )
 
 
 def as_yaml(manifest: Mapping[str, Any]) -> str:

@@ -13,18 +13,21 @@ from fractions import Fraction
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from claims import manifests
-from claims.asks import Reading
-from claims.engine import claim_of
+from claims import manifests, snippets
+from claims.asking import Reading
+from claims.engine import claim_of, node_tolerations
+from claims.flavored import approval_of, node_names, units_of
+from claims.models import Flavor, Placement, Request
+from claims.places import wish_of
 from claims.pricing import MICROSECOND, PriceList, plain
 from inventory.coverage import coverage_of
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
 from inventory.snapshot import fleet
 from portal import money
+from portal.dra.availability import unavailable
 from portal.dra.cluster import feasible_nodes, how_many_more
 from portal.dra.explain import Explanation, explain
 from portal.dra.fleet import Fleet
-from portal.dra.model import ResourceClaim
 from portal.dra.quantity import Quantity
 from portal.reasons import in_words
 
@@ -52,6 +55,16 @@ class CostLine:
         return plain(self.per_hour)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A manifest as it would be sent (or copied); `used` tells the way that is used from the other one."""
+
+    backend: str
+    kind: str
+    text: str
+    used: bool
+
+
 @dataclass(kw_only=True)
 class Preview:
     """What can be said about an ask so far. None = not known (yet)."""
@@ -74,13 +87,17 @@ class Preview:
     reasons: Sequence[str] = ()
     # The engine could not decide; in its words.
     problem: str = ""
+    # Who would have to approve it; "" = nobody.
+    approval: str = ""
+    # What would be sent or copied, by each way that the flavor has there.
+    written: Sequence[Written] = ()
     # One line per product that may be given: the cost depends on which one it is.
     cost: Sequence[CostLine] = field(default_factory=tuple)
 
     @property
     def remarks(self) -> Sequence[str]:
         """What is wrong with what was typed so far, of the fields that this answer hangs on."""
-        names = ("device_class", "count", "min_memory", "duration")
+        names = ("flavor", "device_class", "count", "min_memory", "shape", "duration")
         return [message for name in names for message in self.reading.errors.get(name, ())]
 
     @property
@@ -101,10 +118,19 @@ def preview(reading: Reading, *, prices: PriceList, now: datetime, fleet_of: Fle
     """Answers for as much of the ask as could be read."""
     result = Preview(reading=reading)
     cluster, device_class = reading.cluster, reading.device_class
-    if cluster is None or device_class is None:
+    by_plugin = reading.placement is not None and reading.backend == Request.Backend.PLUGIN
+    if cluster is None or (device_class is None and not by_plugin):
         return result
     coverage = coverage_of(cluster, cluster.streams.all(), now=now)
     result.in_step, result.as_of, result.why = coverage.in_step, coverage.as_of, str(coverage.why)
+    approval, _own = approval_of(
+        flavor=reading.flavor, cluster=cluster, device_class=device_class.name if device_class else ""
+    )
+    result.approval = "" if approval == Flavor.Approval.NONE else str(Flavor.Approval(approval).label)
+    result.written = written(reading)
+    if device_class is None:
+        tell_units(result, prices, now=now, fleet_of=fleet_of)
+        return result
     profiles = _with_memory(reading.profiles, reading.min_memory)
     result.products = sorted({profile.product or profile.driver for profile in profiles})
     result.matching, result.free = _count(reading, cluster, profiles)
@@ -112,7 +138,7 @@ def preview(reading: Reading, *, prices: PriceList, now: datetime, fleet_of: Fle
         result.free = None
     result.cost = _cost(reading, profiles, prices, now=now)
     if reading.count is not None and coverage.in_step and "min_memory" not in reading.errors:
-        _ask_engine(result, fleet_of(cluster), _claim(reading, device_class.name, reading.count))
+        _ask_engine(result, fleet_of(cluster), reading.placement)
     return result
 
 
@@ -137,6 +163,9 @@ def _count(reading: Reading, cluster: Cluster, profiles: Sequence[DeviceProfile]
         cluster=cluster,
         profile__in=[profile.pk for profile in profiles],
     )
+    nodes = node_names(reading.placement) if reading.placement else None
+    if nodes is not None:
+        devices = devices.filter(node_name__in=nodes)
     states = dict(devices.values_list("state").annotate(count=Count("pk")).order_by())
     free = states.get(Device.State.FREE, 0) + states.get(Device.State.PARTLY, 0)
     return sum(states.values()), free
@@ -146,18 +175,27 @@ def _cost(
     reading: Reading, profiles: Sequence[DeviceProfile], prices: PriceList, *, now: datetime
 ) -> list[CostLine]:
     """One line per price that may apply: which product it will be is the scheduler's choice."""
+    if reading.device_class is None:
+        return []
+    products = sorted({profile.product for profile in profiles})
+    return _lines(products, reading.device_class.name, reading, prices, now=now)
+
+
+def _lines(
+    products: Sequence[str], device_class: str, reading: Reading, prices: PriceList, *, now: datetime
+) -> list[CostLine]:
     book = prices.current(now)
-    if reading.count is None or reading.duration is None or reading.device_class is None:
+    if reading.count is None or reading.duration is None:
         return []
     hours = Fraction(reading.duration // MICROSECOND, money.MICROSECONDS_PER_HOUR)
     lines: dict[tuple[Decimal | None, str], CostLine] = {}
-    for product in sorted({profile.product for profile in profiles}):
-        per_hour = book.price(device_class=reading.device_class.name, product=product) if book else None
+    for product in products:
+        per_hour = book.price(device_class=device_class, product=product) if book else None
         key = (per_hour, "" if per_hour is None else product)
         lines.setdefault(
             key,
             CostLine(
-                product=product,
+                product=product or device_class,
                 count=reading.count,
                 hours=hours,
                 per_hour=per_hour,
@@ -168,27 +206,109 @@ def _cost(
     return list(lines.values())
 
 
-def _claim(reading: Reading, device_class: str, count: int) -> ResourceClaim:
-    wish = manifests.Wish(
-        device_class=device_class,
-        count=count,
-        min_memory=reading.min_memory,
-        memory_domains=reading.memory_domains,
-    )
-    return claim_of(manifests.preview_claim(wish, namespace=reading.namespace or "default"))
-
-
-def _ask_engine(result: Preview, fleet: Fleet, claim: ResourceClaim) -> None:
-    feasible = feasible_nodes(fleet, [claim])
+def _ask_engine(result: Preview, fleet: Fleet, placement: Placement | None) -> None:
+    wish = result.reading.wish
+    if wish is None:
+        return
+    claim = claim_of(manifests.preview_claim(wish, namespace=result.reading.namespace or "default"))
+    tolerations = node_tolerations(placement.tolerations) if placement else ()
+    selector = placement.node_selector if placement else None
+    feasible = feasible_nodes(fleet, [claim], tolerations=tolerations, node_selector=selector)
     if feasible.error is not None:
         result.problem = in_words(feasible.error.error)
         return
     result.nodes = feasible.nodes
     if feasible.nodes:
-        room = how_many_more(fleet, claim, limit=ROOM_LIMIT)
+        room = how_many_more(fleet, claim, tolerations=tolerations, node_selector=selector, limit=ROOM_LIMIT)
         result.room, result.room_exact = room.count, room.exact
     else:
-        result.reasons = reasons_of(explain(fleet, claim))
+        result.reasons = reasons_of(explain(fleet, claim, tolerations=tolerations, node_selector=selector))
+
+
+def tell_units(result: Preview, prices: PriceList, *, now: datetime, fleet_of: FleetOf = fleet) -> None:
+    """The same of a Device Plugin's units: nodes that take such Pods and have so many left."""
+    reading = result.reading
+    placement, cluster = reading.placement, reading.cluster
+    if placement is None or cluster is None:
+        return
+    rows = units_of(placement)
+    result.matching = sum(row.capacity for row in rows)
+    result.products = sorted({row.product for row in rows})
+    result.cost = _lines(result.products or [""], "", reading, prices, now=now)
+    if not result.in_step or any(row.used is None for row in rows):
+        return
+    nodes = fleet_of(cluster).nodes
+    tolerations = node_tolerations(placement.tolerations)
+    left = {
+        row.node_name: max(0, row.allocatable - (row.used or 0))
+        for row in rows
+        if row.node_name in nodes and unavailable(nodes[row.node_name], tolerations=tolerations) is None
+    }
+    result.free = sum(left.values())
+    if reading.count is None:
+        return
+    result.nodes = sorted(name for name, free in left.items() if free >= reading.count)
+    if result.nodes:
+        result.room = sum(free // reading.count for free in left.values())
+    else:
+        most = max(left.values(), default=0)
+        result.reasons = [
+            _("No node that takes such Pods has %(count)s units left; the most is %(most)s.")
+            % {"count": reading.count, "most": most}
+        ]
+
+
+def written(reading: Reading) -> list[Written]:
+    """What would be sent to the cluster (DRA) or copied into Pods (Device Plugin); the way that is used
+    comes first."""
+    placement, count = reading.placement, reading.count
+    if reading.project is None or not reading.namespace or count is None:
+        return []
+    name = manifests.object_name(project=reading.project.slug, key=reading.key or "00000000")
+    found = []
+    wish = reading.wish
+    if wish is None and placement is not None and placement.device_class:
+        wish = wish_of(placement, count=count)
+    if wish is not None:
+        build = manifests.claim_template if reading.shape == Request.Shape.TEMPLATE else manifests.claim
+        owner = manifests.Owner(
+            key=reading.key or "…",
+            project=reading.project.slug,
+            requester=reading.requester,
+            cost_centre=reading.project.cost_centre,
+            purpose=reading.purpose,
+        )
+        manifest = build(name=name, namespace=reading.namespace, owner=owner, spec=manifests.claim_spec(wish))
+        used = reading.backend == Request.Backend.DRA
+        found.append(
+            Written(
+                backend=Request.Backend.DRA,
+                kind=manifest["kind"],
+                text=manifests.as_yaml(manifest),
+                used=used,
+            )
+        )
+    if placement is not None and placement.extended_resource:
+        use = snippets.Use(
+            object_name=name,
+            namespace=reading.namespace,
+            shape=Request.Shape.ENTITLEMENT,
+            key=reading.key or "…",
+            resource=placement.extended_resource,
+            count=count,
+            node_selector=placement.node_selector,
+            tolerations=placement.tolerations,
+        )
+        used = reading.backend == Request.Backend.PLUGIN
+        found.append(
+            Written(
+                backend=Request.Backend.PLUGIN,
+                kind="Pod",
+                text=manifests.as_yaml(snippets.pod(use)),
+                used=used,
+            )
+        )
+    return sorted(found, key=lambda one: not one.used)
 
 
 def reasons_of(explanation: Explanation) -> list[str]:

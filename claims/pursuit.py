@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from claims import manifests, submission
 from claims.asks import namespaces_of
 from claims.models import Request, RequestClaim
-from claims.requests import Connect, manifest_of, owner_of, record, transition
+from claims.rehearsal import Connect, manifest_of, owner_of
+from claims.requests import record, transition
 from claims.states import FINISHED, LIVE
 from inventory.clusters import client_for
 from portal.kube import errors
@@ -32,7 +33,7 @@ def pursue(*, request_id: int, now: datetime, hold_image: str, connect: Connect 
     request = Request.objects.select_related("cluster", "project", "requester").filter(pk=request_id).first()
     if request is None or request.due_at is None:
         return
-    if request.state in (State.SUBMITTED, State.CREATING):
+    if request.state in (State.SUBMITTED, State.APPROVED, State.CREATING):
         _create(request, now=now, connect=connect)
     elif request.state == State.ENDING:
         _wind_up(request, now=now, connect=connect)
@@ -52,10 +53,10 @@ def backoff(attempts: int) -> timedelta:
 
 
 def _create(request: Request, *, now: datetime, connect: Connect) -> None:
-    if request.state == State.SUBMITTED and not transition(
+    if request.state in (State.SUBMITTED, State.APPROVED) and not transition(
         request,
         to=State.CREATING,
-        expected=State.SUBMITTED,
+        expected=request.state,
         now=now,
         action="request.create",
         due_at=now,
@@ -67,6 +68,22 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
         # It was when it was submitted; what is created there now would be another's.
         _fail(request, Reason.NAMESPACE_LOST, "", now=now)
         return
+    if request.shape == Request.Shape.ENTITLEMENT:
+        # Nothing to create: Pods ask for the units themselves.
+        transition(
+            request,
+            to=State.WAITING_FOR_POD,
+            expected=State.CREATING,
+            now=now,
+            action="request.entitled",
+            due_at=None,
+            attempts=0,
+        )
+    else:
+        _create_object(request, now=now, connect=connect)
+
+
+def _create_object(request: Request, *, now: datetime, connect: Connect) -> None:
     manifest = manifest_of(request)
     try:
         with connect(request.cluster) as client:
@@ -126,7 +143,12 @@ def _fail(request: Request, reason: str, message: str, *, now: datetime) -> None
 
 def _hold(request: Request, *, image: str, now: datetime, connect: Connect) -> None:
     pod = manifests.hold_pod(
-        claim_name=request.object_name, namespace=request.namespace, owner=owner_of(request), image=image
+        claim_name=request.object_name,
+        namespace=request.namespace,
+        owner=owner_of(request),
+        image=image,
+        node_selector=request.node_selector,
+        tolerations=request.tolerations,
     )
     try:
         with connect(request.cluster) as client:
@@ -173,6 +195,10 @@ def _note_hold(request: Request, uid: str, *, now: datetime, connect: Connect) -
 
 def _wind_up(request: Request, *, now: datetime, connect: Connect) -> None:
     """Remove what the desk made. Pods of people are never touched: a claim in use stays until they end."""
+    if request.shape == Request.Shape.ENTITLEMENT:
+        # The mirror tells when the last of its Pods has ended.
+        Request.objects.filter(pk=request.pk).update(due_at=None, attempts=0)
+        return
     try:
         with connect(request.cluster) as client:
             gone = _remove_hold(request, client) & _remove_object(request, client)

@@ -5,26 +5,28 @@ to happen on the cluster afterwards is marked as due and done by `claims.pursuit
 """
 
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Value
+from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
-from claims import manifests, submission
-from claims.asks import Ask, UnableToSubmit, parse, parse_key
-from claims.models import Request
+from claims import manifests
+from claims.asking import Ask, UnableToSubmit
+from claims.asks import parse, parse_key
+from claims.flavored import approval_of
+from claims.models import Flavor, Request
 from claims.reading import WHOLE
+from claims.rehearsal import Connect, rehearse
 from claims.signals import work_due
 from claims.states import LIVE
 from inventory.clusters import client_for
-from inventory.models import Cluster
 from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
-from portal.kube import errors
 
 State = Request.State
 Reason = Request.Reason
@@ -34,10 +36,13 @@ SHORTEST_WAIT = timedelta(days=7)
 
 # States in which a person can give a request up, and what becomes of it.
 RELEASABLE = LIVE
-CANCELLABLE = (State.SUBMITTED, State.CREATING, State.FAILED)
-
-# Opens a connection that is closed after use.
-Connect = Callable[[Cluster], AbstractContextManager[submission.Writer]]
+CANCELLABLE = (
+    State.WAITING_FOR_APPROVAL,
+    State.SUBMITTED,
+    State.APPROVED,
+    State.CREATING,
+    State.FAILED,
+)
 
 
 class UnableToChange(Exception):
@@ -69,12 +74,13 @@ def submit(
         return earlier
     ask = parse(values, user=user, now=now)
     request = _draft(ask, key=chosen or uuid.uuid4(), now=now)
-    _rehearse(request, connect=connect)
+    rehearse(request, connect=connect)
     try:
         with transaction.atomic():
             request.save(force_insert=True)
             record(request, "request.submit", actor=user, now=now, after=_summary(request), ip=source_ip)
-            _announce(request)
+            if request.due_at is not None:
+                _announce(request)
     except IntegrityError:
         # Sent twice at the same moment: the other one won.
         if (earlier := _earlier(request.key, user)) is not None:
@@ -88,12 +94,15 @@ def hold(*, request: Request, user: User, now: datetime, source_ip: str | None =
     """Ask the desk to keep the device by a hold Pod. Harmless when it is wanted already.
     Raises UnableToChange for templates (every Pod has its own claim) and for requests that are not live."""
     _require_writing()
+    if request.shape == Request.Shape.ENTITLEMENT:
+        raise UnableToChange(_("What a Device Plugin gives cannot be held: Pods ask for it themselves."))
     if request.shape != Request.Shape.CLAIM:
         raise UnableToChange(_("A template cannot be held: every Pod gets a claim of its own."))
     with transaction.atomic():
         changed = Request.objects.filter(pk=request.pk, state__in=LIVE, hold_wanted=False).update(
-            hold_wanted=True, due_at=now, attempts=0, changed_at=now, reason="", message=""
-        )
+            hold_wanted=True, due_at=now, attempts=0, changed_at=now, reason="", message="",
+            asked_at=Coalesce("asked_at", Value(now)),
+        )  # fmt: skip
         request.refresh_from_db()
         if changed:
             record(request, "request.hold", actor=user, now=now, after={"hold": True}, ip=source_ip)
@@ -132,7 +141,7 @@ def cancel(*, request: Request, user: User, now: datetime, source_ip: str | None
     request.refresh_from_db()
     if request.state in (State.ENDING, State.ENDED):
         return
-    for state in (State.SUBMITTED, State.FAILED):
+    for state in (State.WAITING_FOR_APPROVAL, State.SUBMITTED, State.APPROVED, State.FAILED):
         if transition(
             request,
             to=State.CANCELLED,
@@ -164,6 +173,7 @@ def retry(*, request: Request, user: User, now: datetime, source_ip: str | None 
         expires_at=now + patience(request.duration),
         ended_at=None,
         end_reason="",
+        asked_at=None,
         allocated_at=None,
         object_uid="",
         object_created_at=None,
@@ -179,6 +189,22 @@ def retry(*, request: Request, user: User, now: datetime, source_ip: str | None 
 def expire(*, request: Request, now: datetime) -> bool:
     """End a request whose time is over, by the desk itself: the hold and the unused claim go, Pods stay."""
     return _end(request, LIVE, now=now, actor=None, reason=Reason.EXPIRED, action="request.expire", ip=None)
+
+
+def lapse(*, request: Request, now: datetime) -> bool:
+    """Give up, by the desk itself, on a request about which nobody decided in time. Returns whether it
+    did."""
+    if request.expires_at is None or request.expires_at > now:
+        return False
+    return transition(
+        request,
+        to=State.EXPIRED,
+        expected=State.WAITING_FOR_APPROVAL,
+        now=now,
+        action="request.lapse",
+        reason=Reason.NOT_DECIDED,
+        ended_at=now,
+    )
 
 
 def transition(
@@ -224,105 +250,42 @@ def patience(duration: timedelta) -> timedelta:
     return max(duration, SHORTEST_WAIT)
 
 
-def owner_of(request: Request) -> manifests.Owner:
-    """What the request's objects say about where they come from."""
-    return manifests.Owner(
-        key=str(request.key),
-        project=request.project.slug,
-        requester=request.requester.get_username(),
-        cost_centre=request.project.cost_centre,
-        purpose=request.purpose,
-    )
-
-
-def manifest_of(request: Request) -> manifests.Manifest:
-    """The claim or template as it is sent."""
-    build = manifests.claim if request.shape == Request.Shape.CLAIM else manifests.claim_template
-    manifest = build(
-        name=request.object_name,
-        namespace=request.namespace,
-        owner=owner_of(request),
-        spec=request.spec,
-    )
-    return manifests.for_version(manifest, api_version(request.cluster))
-
-
-def api_version(cluster: Cluster) -> str:
-    """The version of claims that the cluster serves, as its follower found out."""
-    return str(cluster.served.get("resourceclaims") or manifests.API_VERSION)
-
-
 # --- inside ---------------------------------------------------------------------------------------
 
 
 def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
-    wish = manifests.Wish(
-        device_class=ask.device_class,
-        count=ask.count,
-        min_memory=ask.min_memory,
-        memory_domains=ask.memory_domains,
-    )
+    by_plugin = ask.backend == Request.Backend.PLUGIN
+    approval, own = approval_of(flavor=ask.flavor, cluster=ask.cluster, device_class=ask.device_class)
+    waits = approval != Flavor.Approval.NONE
+    placed = ask.placement
     return Request(
         key=key,
         project=ask.project,
         requester=ask.user,
         cluster=ask.cluster,
         namespace=ask.namespace,
+        flavor=ask.flavor,
+        backend=ask.backend,
+        pool=placed.pool if placed else "",
         device_class=ask.device_class,
+        extended_resource=placed.extended_resource if placed and by_plugin else "",
+        node_selector=placed.node_selector if placed else {},
+        tolerations=placed.tolerations if placed else [],
         count=ask.count,
         min_memory=ask.min_memory,
         shape=ask.shape,
-        spec=manifests.claim_spec(wish),
+        spec={} if by_plugin else manifests.claim_spec(ask.wish),
         duration=ask.duration,
         purpose=ask.purpose,
+        approval=approval,
+        own_approval=own,
+        state=State.WAITING_FOR_APPROVAL if waits else State.SUBMITTED,
         created_at=now,
         changed_at=now,
         expires_at=now + patience(ask.duration),
-        due_at=now,
+        due_at=None if waits else now,
         object_name=manifests.object_name(project=ask.project.slug, key=str(key)),
     )
-
-
-def _rehearse(request: Request, *, connect: Connect) -> None:
-    try:
-        with connect(request.cluster) as client:
-            submission.rehearse(client, manifest_of(request), device_class=request.device_class)
-    except errors.ClusterError as error:
-        raise UnableToSubmit(_by_field(error)) from error
-
-
-def _by_field(error: errors.ClusterError) -> dict[str, list[str]]:
-    """Which field of the form the cluster's refusal is about."""
-    said = error.message
-    match error:
-        case errors.Invalid():
-            return _by_cause(error)
-        case submission.ClassMissing():
-            name = "device_class"
-        case submission.FieldsDropped() | submission.NameTaken():
-            name = WHOLE
-        case errors.Forbidden() if "exceeded quota" in said:
-            name = "count"
-        case errors.Forbidden() | errors.NotFound():
-            name = "namespace"
-        case _:
-            name = "cluster"
-            said = f"{said} {_('Nothing was submitted; try again.')}"
-    return {name: [said]}
-
-
-def _by_cause(error: errors.Invalid) -> dict[str, list[str]]:
-    fields = (
-        ("deviceClassName", "device_class"),
-        ("count", "count"),
-        ("selectors", "min_memory"),
-        ("namespace", "namespace"),
-    )
-    found: dict[str, list[str]] = {}
-    for cause in error.causes:
-        name = next((name for part, name in fields if part in cause.field), WHOLE)
-        found.setdefault(name, []).append(f"{cause.field}: {cause.message}")
-    return found or {WHOLE: [error.message]}
 
 
 def _earlier(key: uuid.UUID, user: User) -> Request | None:
@@ -383,7 +346,13 @@ def _summary(request: Request) -> dict[str, Any]:
         "state": request.state,
         "cluster": request.cluster.name,
         "namespace": request.namespace,
-        "device_class": request.device_class,
+        **({"flavor": request.flavor.slug} if request.flavor else {}),
+        **({"pool": request.pool} if request.pool else {}),
+        **(
+            {"extended_resource": request.extended_resource}
+            if request.extended_resource
+            else {"device_class": request.device_class}
+        ),
         "count": request.count,
         "min_memory": request.min_memory,
         "shape": request.shape,

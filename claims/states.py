@@ -1,8 +1,9 @@
 """Which state a request is in, as the cluster reports it: a pure function of what the mirror shows.
 
-States that only the desk knows (submitted, creating, failed, cancelled, ended) are left alone here: they
-change by `claims.requests` and `claims.pursuit`. See ``facts/kubernetes.md`` for why a claim alone is
-never allocated: a Pod has to name it, and when the last consumer goes the device is free again.
+States that only the desk knows (waiting for approval, submitted, creating, failed, cancelled, ended) are left
+alone here: they change by `claims.approvals`, `claims.requests` and `claims.pursuit`. See
+``facts/kubernetes.md`` for why a claim alone is never allocated: a Pod has to name it, and when the last
+consumer goes the device is free again.
 """
 
 from dataclasses import dataclass
@@ -97,6 +98,8 @@ class Verdict:
 
 def next_state(seen: Situation) -> Verdict | None:
     """The state that follows from what the mirror shows; None = the mirror has no say in it."""
+    if seen.shape == Shape.ENTITLEMENT:
+        return _entitled(seen)
     if seen.state == State.ENDING:
         return _ending(seen)
     if seen.state not in LIVE or seen.object_exists is None:
@@ -107,6 +110,22 @@ def next_state(seen: Situation) -> Verdict | None:
 def expired(*, state: str, expires_at: datetime | None, now: datetime) -> bool:
     """Whether the time asked for is over for a request that still has something on the cluster."""
     return state in LIVE and expires_at is not None and expires_at <= now
+
+
+def _entitled(seen: Situation) -> Verdict | None:
+    """There is no object: the Pods that use it are all there is."""
+    if seen.state == State.ENDING:
+        if seen.users:
+            return Verdict(state=State.ENDING, reason=Reason.STILL_USED, message=_names(seen))
+        return Verdict(state=State.ENDED)
+    if seen.state not in LIVE:
+        return None
+    if seen.users:
+        reason = Reason.PARTLY if seen.waiting else Reason.NONE
+        return Verdict(state=State.IN_USE, reason=reason, message=_why(seen))
+    if seen.waiting:
+        return Verdict(state=State.WAITING_FOR_DEVICE, reason=_why_reason(seen), message=_why(seen))
+    return Verdict(state=State.WAITING_FOR_POD)
 
 
 def _living(seen: Situation) -> Verdict:

@@ -10,17 +10,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
-from claims import manifests
+from claims import manifests, snippets
 from claims.advance import Mirror
 from claims.charges import charges_of_request
-from claims.engine import claim_of
+from claims.engine import claim_of, node_tolerations
 from claims.models import FINAL_STATES, Request
 from claims.preview import FleetOf, reasons_of
 from claims.pricing import Statement
-from claims.requests import CANCELLABLE, RELEASABLE, manifest_of
+from claims.rehearsal import manifest_of
+from claims.requests import CANCELLABLE, RELEASABLE
 from claims.states import PodFacts
 from inventory.coverage import Coverage, coverage_of
-from inventory.models import Claim, ClaimDevice
+from inventory.models import Claim, ClaimDevice, LocalQueue
 from inventory.snapshot import fleet
 from portal.accounts.models import AuditEntry
 from portal.dra.explain import explain
@@ -32,6 +33,10 @@ Shape = Request.Shape
 # What each audited action is called in the timeline.
 ACTIONS: Mapping[str, StrOrPromise] = {
     "request.submit": gettext_lazy("submitted; the cluster accepted it on trial"),
+    "request.approve": gettext_lazy("approved"),
+    "request.reject": gettext_lazy("rejected"),
+    "request.lapse": gettext_lazy("given up: nobody decided in time"),
+    "request.entitled": gettext_lazy("Pods may ask for it now"),
     "request.create": gettext_lazy("the desk began to create it"),
     "request.created": gettext_lazy("created on the cluster"),
     "request.waiting-for-pod": gettext_lazy("no Pod uses it"),
@@ -49,6 +54,16 @@ ACTIONS: Mapping[str, StrOrPromise] = {
     "request.ending": gettext_lazy("ending"),
     "request.end": gettext_lazy("ended"),
     "request.fail": gettext_lazy("failed"),
+}
+
+
+# What of a request Kueue would not admit (`claims.snippets.kueue_refuses`).
+KUEUE_REFUSES: Mapping[str, StrOrPromise] = {
+    "claim": gettext_lazy("Kueue admits no claims that Pods share; ask for a template instead."),
+    "alternatives": gettext_lazy("Kueue admits no alternatives."),
+    "constraints": gettext_lazy("Kueue admits no constraints between devices."),
+    "config": gettext_lazy("Kueue admits no claims that configure a driver."),
+    "admin-access": gettext_lazy("Kueue admits no administrative access."),
 }
 
 
@@ -90,6 +105,10 @@ class Story:
     snippet: str
     manifest: str
     workload: str
+    job: str
+    # A Job for each of the namespace's queues of Kueue; else why Kueue would not admit one ("" = it would).
+    queued: Sequence[tuple[str, str]]
+    queued_not: str
 
     @property
     def final(self) -> bool:
@@ -142,6 +161,8 @@ def story(*, request: Request, now: datetime) -> Story:
     cluster = request.cluster
     mirror = Mirror.load(cluster=cluster, requests=[request])
     situation = mirror.situation(request)
+    use = use_of(request)
+    refused = snippets.kueue_refuses(request.shape, request.spec)
     return Story(
         request=request,
         coverage=coverage_of(cluster, cluster.streams.all(), now=now),
@@ -152,27 +173,54 @@ def story(*, request: Request, now: datetime) -> Story:
         devices=_devices(mirror.claims.get(str(request.key), [])),
         cost=charges_of_request(request=request, now=now),
         timeline=_timeline(request),
-        snippet=manifests.pod_snippet(object_name=request.object_name, shape=request.shape),
-        manifest=manifests.as_yaml(manifest_of(request)),
-        workload=manifests.as_yaml(
-            manifests.workload_pod(
-                object_name=request.object_name, namespace=request.namespace, shape=request.shape
-            )
-        ),
+        snippet=snippets.lines(use),
+        # Of an entitlement nothing is sent.
+        manifest="" if request.shape == Shape.ENTITLEMENT else manifests.as_yaml(manifest_of(request)),
+        workload=manifests.as_yaml(snippets.pod(use)),
+        job=manifests.as_yaml(snippets.job(use)),
+        queued=[] if refused else _queued(request, use),
+        queued_not=str(KUEUE_REFUSES[refused]) if refused else "",
     )
+
+
+def use_of(request: Request) -> snippets.Use:
+    """How Pods use the request."""
+    return snippets.Use(
+        object_name=request.object_name,
+        namespace=request.namespace,
+        shape=request.shape,
+        key=str(request.key),
+        resource=request.extended_resource,
+        count=request.count,
+        node_selector=request.node_selector,
+        tolerations=request.tolerations,
+    )
+
+
+def _queued(request: Request, use: snippets.Use) -> list[tuple[str, str]]:
+    queues = LocalQueue.objects.filter(cluster=request.cluster, namespace=request.namespace)
+    names = queues.order_by("name").values_list("name", flat=True)
+    return [(name, manifests.as_yaml(snippets.kueue_job(use, queue=name))) for name in names]
 
 
 def why_not(request: Request, *, fleet_of: FleetOf = fleet) -> Sequence[str]:
     """Why no device fits, by the desk's own engine, beside what the scheduler said; empty when it does not
     wait for one. Looks at the whole fleet: only for a page that is drawn."""
-    if request.state != State.WAITING_FOR_DEVICE:
+    if request.state != State.WAITING_FOR_DEVICE or request.shape == Shape.ENTITLEMENT:
         return []
-    claim = claim_of(manifest_of(request))
-    return reasons_of(explain(fleet_of(request.cluster), claim))
+    explanation = explain(
+        fleet_of(request.cluster),
+        claim_of(manifest_of(request)),
+        tolerations=node_tolerations(request.tolerations),
+        node_selector=request.node_selector,
+    )
+    return reasons_of(explanation)
 
 
 def words(request: Request, *, holders: Sequence[str] = ()) -> str:
     """The state in a sentence or two, with what can be done about it."""
+    if request.shape == Shape.ENTITLEMENT and (said := _ENTITLED.get(request.state)):
+        return str(said)
     if request.state == State.ENDING:
         return _ending_words(holders)
     if request.state in (State.WAITING_FOR_POD, State.WAITING_FOR_DEVICE) and request.hold_wanted:
@@ -200,6 +248,17 @@ def words(request: Request, *, holders: Sequence[str] = ()) -> str:
         State.ENDED: _("It is over. Nothing is held and nothing costs any more."),
     }
     return sentences[State(request.state)]
+
+
+_ENTITLED: Mapping[str, StrOrPromise] = {
+    State.WAITING_FOR_POD: gettext_lazy(
+        "Pods of the namespace may ask for it: use the lines below. Nothing is reserved for them meanwhile."
+    ),
+    State.WAITING_FOR_DEVICE: gettext_lazy(
+        "A Pod asks for it, and the scheduler has not found a node with enough units yet."
+    ),
+    State.IN_USE: gettext_lazy("Your Pods use it until the last of them has ended."),
+}
 
 
 def _ending_words(holders: Sequence[str]) -> str:

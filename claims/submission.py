@@ -92,6 +92,16 @@ def rehearse(client: Writer, manifest: Manifest, *, device_class: str) -> None:
         raise FieldsDropped(dropped)
 
 
+def rehearse_pod(client: Writer, manifest: Manifest) -> None:
+    """Let the server judge a Pod without storing it: quotas, policies, limits of the namespace. Raises what
+    it answered as a ClusterError."""
+    try:
+        client.create(PODS, manifest, namespace=manifest["metadata"]["namespace"], dry_run=True)
+    except errors.AlreadyExists:
+        # Judged far enough: only its name is taken.
+        return
+
+
 def create(client: Writer, manifest: Manifest) -> dict[str, Any]:
     """Create the object, or find that an earlier attempt did. Returns it as stored.
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims import asks, requests
-from claims.asks import UnableToSubmit
+from claims.asking import UnableToSubmit
 from claims.browse import chosen, filtered, get_request_or_404, may_end
 from claims.forms import RequestForm, initial_values
 from claims.models import Request
@@ -35,7 +35,7 @@ def request_list(request: HttpRequest) -> HttpResponse:
     user = person(request)
     wanted = chosen(request.GET)
     rows = filtered(Request.objects.all().visible_to(user), wanted, user)
-    rows = rows.select_related("project", "cluster", "requester").defer(
+    rows = rows.select_related("project", "cluster", "requester", "flavor").defer(
         "cluster__kubeconfig_encrypted", "spec"
     )
     context = {
@@ -147,14 +147,12 @@ def request_cancel(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
 
 
 def _form_page(request: HttpRequest, form: RequestForm, *, status: int = 200) -> HttpResponse:
-    values = form.data if form.is_bound else form.initial
-    now, user = timezone.now(), person(request)
-    reading = asks.read(values, user=user, now=now)
     context = {
         "form": form,
         "no_project": not form.projects,
         "no_cluster": not form.clusters,
-        "preview": preview(reading, prices=price_list(), now=now),
+        "flavored": form.reading.flavor is not None,
+        "preview": preview(form.reading, prices=price_list(), now=timezone.now()),
     }
     return htmx.render(request, "claims/request_form.html", context, partial="fields", status=status)
 

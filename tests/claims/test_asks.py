@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from claims.asks import UnableToSubmit, parse, parse_key
+from claims.asking import UnableToSubmit
+from claims.asks import parse, parse_key
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Project
 from tests.claims.conftest import NOW, Cast

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from claims import advance, manifests, pursuit, requests
-from claims.asks import UnableToSubmit
+from claims import advance, manifests, pursuit, requests, snippets
+from claims.asking import UnableToSubmit
 from claims.ledger import storage
 from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, Request
-from claims.story import story, why_not
+from claims.story import story, use_of, why_not
 from inventory import clusters
 from inventory.bindings import bind
 from inventory.follow.follower import Follower
@@ -85,9 +85,7 @@ def ask(cast: Cast, **changed: Any) -> Request:
 
 
 def run_pod(client: Client, request: Request, name: str) -> None:
-    pod = manifests.workload_pod(
-        object_name=request.object_name, namespace=request.namespace, shape=request.shape
-    )
+    pod = snippets.pod(use_of(request))
     pod["metadata"]["name"] = name
     client.create(PODS, pod, namespace=request.namespace)
 

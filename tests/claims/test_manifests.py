@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from claims import manifests
+from claims import manifests, snippets
 from claims.manifests import Owner, Wish
 from portal.dra.cel import DeviceView, compile_selector
 from portal.dra.quantity import Quantity
@@ -115,9 +115,10 @@ def test_the_hold_pod_passes_the_restricted_level_and_keeps_one_claim() -> None:
     ("shape", "key"), [("claim", "resourceClaimName"), ("template", "resourceClaimTemplateName")]
 )
 def test_the_snippet_names_the_object_by_its_shape(shape: str, key: str) -> None:
-    snippet = yaml.safe_load(manifests.pod_snippet(object_name="folding-7f3c9a1e", shape=shape))
+    use = snippets.Use(object_name="folding-7f3c9a1e", namespace="ns", shape=shape)
+    snippet = yaml.safe_load(snippets.lines(use))
     assert snippet["spec"]["resourceClaims"] == [{"name": "accelerator", key: "folding-7f3c9a1e"}]
-    example = manifests.workload_pod(object_name="folding-7f3c9a1e", namespace="ns", shape=shape)
+    example = snippets.pod(use)
     assert example["spec"]["resourceClaims"] == snippet["spec"]["resourceClaims"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from claims import pursuit, requests
-from claims.asks import UnableToSubmit
+from claims.asking import UnableToSubmit
 from claims.manifests import REQUEST_LABEL, hold_name
 from claims.models import Request, RequestClaim
 from claims.reading import WHOLE

@@ -1,0 +1,104 @@
+"""An ask as values: what of it could be read so far, and the complete one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from claims import manifests
+from claims.backends import Choice
+from claims.models import Flavor, Placement, Request
+from claims.places import wish_of
+from inventory.models import Cluster, DeviceClass, DeviceProfile
+from portal.accounts.models import Project, User
+
+
+class UnableToSubmit(Exception):
+    """The ask cannot be accepted. `errors` maps field names (or WHOLE) to messages for people."""
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
+        self.errors = dict(errors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """A complete ask that makes sense as far as the desk can tell without the cluster."""
+
+    user: User
+    project: Project
+    # None = described by the person; then there is no placement either.
+    flavor: Flavor | None
+    placement: Placement | None
+    backend: str
+    cluster: Cluster
+    namespace: str
+    # "" with a Device Plugin.
+    device_class: str
+    count: int
+    min_memory: str
+    memory_domains: tuple[str, ...]
+    shape: str
+    duration: timedelta
+    purpose: str
+
+    @property
+    def wish(self) -> manifests.Wish:
+        """The same in terms of Kubernetes, for DRA."""
+        return _wish(self.placement, self.device_class, self.count, self.min_memory, self.memory_domains)
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """What of an ask could be read so far, and what is wrong with it. A live preview uses the parts."""
+
+    project: Project | None = None
+    flavor: Flavor | None = None
+    # Where the flavor is served; the one that was chosen, and by which way it serves.
+    placements: list[Placement] = field(default_factory=list)
+    placement: Placement | None = None
+    choice: Choice | None = None
+    cluster: Cluster | None = None
+    namespace: str = ""
+    device_class: DeviceClass | None = None
+    profiles: list[DeviceProfile] = field(default_factory=list)
+    count: int | None = None
+    min_memory: str = ""
+    shape: str = ""
+    duration: timedelta | None = None
+    purpose: str = ""
+    # Who asks, and the key of the submission ("" = none chosen): what manifests say of their owner.
+    requester: str = ""
+    key: str = ""
+    errors: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def backend(self) -> str:
+        return self.choice.backend if self.choice else Request.Backend.DRA
+
+    @property
+    def complete(self) -> bool:
+        """Whether it names everything that the engine and the cluster have to know."""
+        served = self.device_class is not None or self.backend == Request.Backend.PLUGIN
+        return served and self.cluster is not None and self.count is not None
+
+    @property
+    def wish(self) -> manifests.Wish | None:
+        """The same in terms of Kubernetes, for DRA; None while it is not complete."""
+        if self.device_class is None or self.count is None:
+            return None
+        return _wish(self.placement, self.device_class.name, self.count, self.min_memory, self.memory_domains)
+
+    @property
+    def memory_domains(self) -> tuple[str, ...]:
+        """Domains under which the class's devices publish a capacity ``memory``."""
+        names = {name for profile in self.profiles for name in profile.capacity}
+        parts = (name.rpartition("/") for name in names)
+        return tuple(sorted(domain for domain, _slash, name in parts if domain and name == "memory"))
+
+
+def _wish(
+    placement: Placement | None, device_class: str, count: int, memory: str, domains: tuple[str, ...]
+) -> manifests.Wish:
+    if placement is not None:
+        return wish_of(placement, count=count, min_memory=memory, memory_domains=domains)
+    return manifests.Wish(device_class=device_class, count=count, min_memory=memory, memory_domains=domains)
