@@ -6,14 +6,14 @@ the result, so no template or serializer can give it away.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Q
 
-from inventory.models import Claim, ClaimDevice, Device, NamespaceBinding
+from inventory.models import Claim, ClaimDevice, Device, NamespaceBinding, Pod
 from portal.access import may_read_everything
 from portal.accounts.models import Project, User
 
@@ -113,4 +113,51 @@ def _seen(claim: Claim) -> ClaimSeen:
         consumers=[str(consumer.get("name", "")) for consumer in reserved],
         reserved=[(str(c.get("resource", "")), str(c.get("name", ""))) for c in reserved],
         pod_uids=[str(c.get("uid", "")) for c in reserved if c.get("resource") == "pods"],
+    )
+
+
+@dataclass(frozen=True)
+class PodUsing:
+    """What reserves a hold's claim – a Pod, mostly – with the containers that get the device, for those who
+    may see it."""
+
+    name: str
+    # "" for what is no Pod that the desk sees.
+    uid: str
+    phase: str
+    containers: Sequence[str]
+
+
+def pods_using(holders: Iterable[Holder], *, cluster_id: int) -> Mapping[tuple[str, str], Sequence[PodUsing]]:
+    """What reserves the holds that the reader may see, by uid of the claim and request. One query."""
+    seen = [(h.claim, h.request) for h in holders if h.claim is not None]
+    wanted = {uid for claim, _request in seen for uid in claim.pod_uids} - {""}
+    rows = Pod.objects.filter(cluster=cluster_id, uid__in=wanted) if wanted else ()
+    pods = {pod.uid: pod for pod in rows}
+    told: dict[tuple[str, str], Sequence[PodUsing]] = {}
+    for claim, request in seen:
+        found = [pods[uid] for uid in claim.pod_uids if uid in pods]
+        names = {pod.name for pod in found}
+        told[claim.uid, request] = [
+            *(_using(pod, claim, request) for pod in found),
+            *(
+                PodUsing(name, uid="", phase="", containers=())
+                for name in claim.consumers
+                if name not in names
+            ),
+        ]
+    return told
+
+
+def _using(pod: Pod, claim: ClaimSeen, request: str) -> PodUsing:
+    # A claim may stand in a Pod under several names.
+    names = {name for name, found in pod.claim_names.items() if found == claim.name}
+    # "ask/first" is the request "ask" with the alternative that was taken.
+    requests = ("", request.partition("/")[0], request)
+    uses = (use for use in pod.claim_uses if use["claim"] in names and use["request"] in requests)
+    return PodUsing(
+        name=pod.name,
+        uid=pod.uid,
+        phase=pod.phase,
+        containers=list(dict.fromkeys(use["container"] for use in uses)),
     )

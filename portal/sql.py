@@ -49,3 +49,13 @@ def among(column: str, keys: Collection[int]) -> models.Q:
     else:
         many = RawSQL("SELECT value FROM json_each(%s)", [json.dumps(sorted(keys))])
     return models.Q((f"{column}__in", many))
+
+
+def begins_with(column: str, prefix: str) -> models.Q:
+    """The rows whose `column` begins with a text in ASCII, so that an index on the column answers. PostgreSQL
+    needs one with ``varchar_pattern_ops``; SQLite compares bytes, but takes a prefix for a pattern only where
+    nothing is escaped."""
+    if connection.vendor == "postgresql":
+        return models.Q((f"{column}__startswith", prefix))
+    behind = f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
+    return models.Q((f"{column}__gte", prefix), (f"{column}__lt", behind))

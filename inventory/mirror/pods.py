@@ -21,8 +21,13 @@ _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
     *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
     *("unschedulable_message", "owner_kind", "owner_name", "owner_uid", "pod_group", "device_health"),
-    "complains",
+    *("complains", "claim_uses"),
 ]
+
+
+class _ClaimUse(msgspec.Struct):
+    name: str = ""
+    request: str | None = None
 
 
 class _Resources(msgspec.Struct):
@@ -31,6 +36,7 @@ class _Resources(msgspec.Struct):
 
 
 class _Container(msgspec.Struct, rename="camel"):
+    name: str = ""
     resources: _Resources | None = None
 
 
@@ -238,6 +244,15 @@ def _claim_names(obj: PodObject) -> dict[str, str]:
     return names
 
 
+def _claim_uses(spec: _Spec) -> list[dict[str, str]]:
+    """Which containers use which claims."""
+    return [
+        {"container": container.name, "claim": claim.name, "request": claim.request or ""}
+        for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+        for claim in (container.resources.claims if container.resources else None) or ()
+    ]
+
+
 def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
     obj, old = change.obj, change.row
     conditions = {condition.type: condition for condition in obj.status.conditions or ()}
@@ -262,6 +277,7 @@ def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
         started_at=parse_time(obj.status.start_time),
         finished_at=_finished_at(turn, obj, old) if phase in FINISHED else None,
         claim_names=_claim_names(obj),
+        claim_uses=_claim_uses(obj.spec),
         extended_resources=_counts(obj.spec),
         unschedulable_message=(scheduled.message or "") if scheduled and not is_scheduled else "",
         **owner_columns(obj.metadata.owner_references),

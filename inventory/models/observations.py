@@ -12,6 +12,11 @@ CHARTED = (
     *("device-appeared", "device-gone", "device-unavailable", "device-available"),
     *("gap", "claim-created", "claim-deleted"),
 )
+# Kinds whose key begins with the name of a device.
+OF_DEVICES = (
+    *("device-appeared", "device-gone", "device-tainted", "device-untainted"),
+    *("device-unavailable", "device-available"),
+)
 
 
 class Observation(models.Model):
@@ -84,6 +89,13 @@ class Observation(models.Model):
             models.Index(fields=["uid"], name="observation_uid"),
             # What charts go through, period by period; few among all.
             models.Index(fields=["kind", "at"], condition=Q(kind__in=CHARTED), name="observation_charted"),
+            # What became of one device: their keys begin with its name.
+            models.Index(
+                fields=["cluster", "key"],
+                condition=Q(kind__in=OF_DEVICES),
+                opclasses=["int8_ops", "varchar_pattern_ops"],
+                name="observation_of_device",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,10 +1,10 @@
 """The device page: what a device is, who holds it, who held it, and how to ask for one like it."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -15,17 +15,20 @@ from django.views.decorators.http import require_safe
 from claims.models import Allocation, Consumer, Request
 from inventory import describe, inside
 from inventory.browse import STATE_LABELS, UNKNOWN, product_name
-from inventory.coverage import Coverage, coverage_of
-from inventory.holders import Holder, holders_of
+from inventory.coverage import coverage_of
+from inventory.device_history import changes_of
+from inventory.holders import Holder, holders_of, pods_using
+from inventory.likeness import classes_of, expression_for
 from inventory.mirror.taint_rules import rules_on
-from inventory.models import ClassProfile, Device, DeviceClass, Node
+from inventory.models import Device, Node
 from inventory.physical import twins_of
 from portal import htmx
 from portal.access import may_read_everything, person
 from portal.accounts.models import Project, User
+from portal.pages.device_parts import instances_of, neighbours_of, taints_on
 
 PAST_SHOWN = 20
-PARTITIONS_SHOWN = 100
+CHANGES_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,6 @@ class PastHolder:
     details: HoldDetails | None
 
 
-@dataclass(frozen=True)
-class Partition:
-    """Another device cut from the same hardware, with its holders."""
-
-    device: Device
-    state: str
-    label: Any
-    holders: Sequence[Holder]
-    here: bool
-
-
 @require_safe
 def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
     """Everything about one device that the reader may know."""
@@ -73,11 +65,12 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         pk=pk,
     )
     coverage = coverage_of(device.cluster, device.cluster.streams.all(), now=now)
-    neighbours = _neighbours(device)
+    neighbours = neighbours_of(device)
     holders = holders_of([device, *neighbours.values()], viewer=viewer, now=now)
     own = holders.get(device.pk, ())
-    held = {device.name for device in neighbours.values() if _holds(holders.get(device.pk, ()))}
-    partitioning = describe.partitioning(device, held=held) if neighbours else None
+    node = Node.objects.filter(cluster=device.cluster, name=device.node_name).first()
+    classes = classes_of(device)
+    rules = rules_on(device)
     state = device.state if coverage.in_step else UNKNOWN
     context = {
         "device": device,
@@ -85,13 +78,13 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "product": product_name(device.profile),
         "cluster": device.cluster,
         "pool": device.pool,
-        "node": Node.objects.filter(cluster=device.cluster, name=device.node_name).first(),
+        "node": node,
         "coverage": coverage,
         "state": state,
         "state_label": STATE_LABELS[state],
         "stored_label": STATE_LABELS[device.state],
         "reason": Device.Reason(device.reason).label if device.reason else "",
-        "rules": rules_on(device),
+        "taints": taints_on(device, rules=rules, node=node),
         "twins": twins_of(device),
         "holders": [holder for holder in own if not holder.admin_access],
         "requests": _requests(device, own),
@@ -103,62 +96,20 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "watchers": [holder for holder in own if holder.admin_access],
         "attributes": describe.attributes(device),
         "capacities": describe.capacities(device, consumed=[holder.consumed for holder in own]),
-        "classes": _classes(device),
-        "partitions": _partitions(device, partitioning, neighbours, holders, coverage),
-        "partitioning": partitioning,
+        "classes": classes,
+        "like": expression_for(device.profile),
+        "instances": instances_of(device, neighbours, holders, coverage),
+        "pods": pods_using(
+            [holder for found in holders.values() for holder in found], cluster_id=device.cluster_id
+        ),
         "past": _past(device, viewer=viewer),
+        "changes": changes_of(device, limit=CHANGES_SHOWN),
+        "timeline_query": urlencode(
+            {"cluster": device.cluster.name, "node": device.node_name, "device": device.name}
+        ),
         "raw": describe.as_yaml(describe.published(device)),
     }
     return htmx.render(request, "pages/device.html", context)
-
-
-def _classes(device: Device) -> Sequence[DeviceClass]:
-    """Classes of its cluster that match the device, by name."""
-    matches = ClassProfile.objects.filter(
-        Q(device=None) | Q(device=device), profile=device.profile_id, device_class__cluster=device.cluster_id
-    )
-    return list(DeviceClass.objects.filter(pk__in=matches.values("device_class")).order_by("name"))
-
-
-# --- partitions -----------------------------------------------------------------------------------
-
-
-def _neighbours(device: Device) -> Mapping[str, Device]:
-    """Devices of the pool that draw on shared counters, if this one does; by name."""
-    if not describe.published(device).get("consumesCounters"):
-        return {}
-    others = Device.objects.filter(pool=device.pool_id).select_related("profile", "pool")
-    return {other.name: other for other in others.defer("profile__attributes", "identity").order_by("pk")}
-
-
-def _partitions(
-    device: Device,
-    partitioning: describe.Partitioning | None,
-    neighbours: Mapping[str, Device],
-    holders: Mapping[int, Sequence[Holder]],
-    coverage: Coverage,
-) -> Sequence[Partition]:
-    if partitioning is None:
-        return []
-
-    def told() -> Iterator[Partition]:
-        for name in partitioning.names[:PARTITIONS_SHOWN]:
-            if (other := neighbours.get(name)) is None:
-                continue
-            state = other.state if coverage.in_step else UNKNOWN
-            yield Partition(
-                device=other,
-                state=state,
-                label=STATE_LABELS[state],
-                holders=holders.get(other.pk, ()),
-                here=other.pk == device.pk,
-            )
-
-    return list(told())
-
-
-def _holds(holders: Sequence[Holder]) -> bool:
-    return any(not holder.admin_access for holder in holders)
 
 
 # --- the ledger's part ----------------------------------------------------------------------------
