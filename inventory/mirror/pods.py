@@ -33,6 +33,7 @@ class _ClaimUse(msgspec.Struct):
 class _Resources(msgspec.Struct):
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
+    claims: list[_ClaimUse] | None = None
 
 
 class _Container(msgspec.Struct, rename="camel"):

@@ -111,6 +111,19 @@ def test_claims_of_templates_are_known_by_the_names_they_got(mirror: Mirror) -> 
     assert Pod.objects.get().claim_names == {"gpu": "work-gpu-x7"}
 
 
+def test_a_pod_tells_which_containers_use_which_claims(mirror: Mirror) -> None:
+    made = pod(claims={"gpu": "train", "nic": "net"})
+    uses = [{"name": "gpu"}, {"name": "nic", "request": "fast"}]
+    made["spec"]["containers"][0]["resources"]["claims"] = uses
+    made["spec"]["initContainers"] = [{"name": "warm", "resources": {"claims": [{"name": "gpu"}]}}]
+    mirror.see(made)
+    assert Pod.objects.get().claim_uses == [
+        {"container": "warm", "claim": "gpu", "request": ""},
+        {"container": "main", "claim": "gpu", "request": ""},
+        {"container": "main", "claim": "nic", "request": "fast"},
+    ]
+
+
 def test_init_containers_run_before_the_others(mirror: Mirror) -> None:
     made = pod(extended={"nvidia.com/gpu": "1"})
     made["spec"]["containers"] *= 2
