@@ -77,6 +77,13 @@ class DeviceOut(serializers.Serializer[Any]):
     as_of = serializers.DateTimeField(
         allow_null=True, help_text="Up to when the mirror is known to equal the cluster."
     )
+    twin = serializers.ChoiceField(
+        choices=["", "counts", "again"],
+        help_text=(
+            "Whether its hardware is published under another name, too: `counts` where this name stands for "
+            "it when hardware is counted, `again` where another one does."
+        ),
+    )
     holders = HolderOut(many=True)
 
 
@@ -266,6 +273,7 @@ def _device(row: DeviceRow) -> dict[str, Any]:
         "last_known_state": device.state,
         "reason": device.reason,
         "as_of": row.coverage.as_of,
+        "twin": row.twin,
         "holders": [_holder(holder) for holder in row.holders],
     }
 

@@ -4,9 +4,11 @@ Everything here is a table that follows what real drivers publish; a driver that
 names that attributes usually have.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import lru_cache
 from typing import Any
+
+from inventory.linking import Offer
 
 # Bare attribute names, lower-case, whose value belongs to one piece (or to its place in one machine).
 IDENTITY_NAMES = frozenset(
@@ -67,13 +69,16 @@ def hardware_id(identity: TypedValues, *, driver: str, device: str, place: str) 
     return _first(values, _SERIAL)[:128]
 
 
-def physical_names(identity: TypedValues, *, driver: str) -> frozenset[str]:
-    """All that names a piece on its node, whoever publishes it: its uuid and its PCI address. A partition has
-    names of its own only."""
+def offer_of(identity: TypedValues, *, driver: str, key: int, pool: Hashable) -> Offer:
+    """What names a whole device on its node, whoever publishes it, for `inventory.linking`."""
     values = _bare_values(identity)
-    uuid = "" if driver in SHARED_UUID_DRIVERS else _first(values, _UUID)
-    address = "" if _first(values, _PARENT) else _first(values, _PCI).lower()
-    return frozenset(name for name in (uuid, address) if name)
+    return Offer(
+        key=key,
+        pool=pool,
+        uuid="" if driver in SHARED_UUID_DRIVERS else _first(values, _UUID),
+        address=_first(values, _PCI),
+        serial=_first(values, _SERIAL),
+    )
 
 
 def _bare_values(identity: TypedValues) -> dict[str, str]:

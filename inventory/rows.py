@@ -13,7 +13,7 @@ from inventory.browse import STATE_LABELS, UNKNOWN, FleetFacts, product_name, to
 from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage
 from inventory.holders import Holder, holders_of
-from inventory.models import Cluster, Device, DeviceProfile, Node
+from inventory.models import Cluster, Device, DeviceProfile, Node, Twin
 from inventory.products import PARTITION
 from portal.accounts.models import User
 
@@ -34,6 +34,9 @@ class DeviceRow:
     holders: Sequence[Holder]
     # Name of the device that a partition is cut from, where that is published, too.
     part_of: str
+    # Whether its hardware is published under another name, too: "" (no), "counts" (this name stands for it
+    # where hardware is counted) or "again" (another one does).
+    twin: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,11 @@ class NodeRow:
     coverage: Coverage
     # Devices by (told) state, partitions among them.
     devices: Mapping[str, int]
-    # The same, whole devices only: partitions are alternatives to what they are cut from.
+    # The same, whole devices only: partitions are alternatives to what they are cut from. What is published
+    # under several names counts once.
     whole: Mapping[str, int]
+    # Names of whole devices that count under another one.
+    twins: int
     counted: Sequence[CountedResource]
 
     @property
@@ -54,7 +60,7 @@ class NodeRow:
 
     @property
     def partitions(self) -> int:
-        return sum(self.devices.values()) - self.total
+        return sum(self.devices.values()) - self.total - self.twins
 
 
 def device_rows(
@@ -70,8 +76,13 @@ def device_rows(
     }
     # A device that appeared after the facts were read waits for the next request.
     known = (d for d in devices if d.profile_id in facts.profiles and d.cluster_id in facts.coverage)
-    parents = _parents(devices)
-    return [_row(device, facts, holders, parents) for device in known]
+    parents, twins = _parents(devices), _twins(devices)
+    return [_row(device, facts, holders, parents, twins) for device in known]
+
+
+def _twins(devices: Sequence[Device]) -> Mapping[int, str]:
+    rows = Twin.objects.filter(device__in=[device.pk for device in devices])
+    return {pk: "counts" if counts else "again" for pk, counts in rows.values_list("device_id", "counts")}
 
 
 def _parents(devices: Sequence[Device]) -> Mapping[tuple[int, str], str]:
@@ -98,6 +109,7 @@ def _row(
     facts: FleetFacts,
     holders: Mapping[int, Sequence[Holder]],
     parents: Mapping[tuple[int, str], str],
+    twins: Mapping[int, str],
 ) -> DeviceRow:
     coverage = facts.coverage[device.cluster_id]
     profile = facts.profiles[device.profile_id]
@@ -116,6 +128,7 @@ def _row(
         reason=reason,
         holders=holders.get(device.pk, ()),
         part_of=parents.get((device.pool_id, _parent_id(device)), ""),
+        twin=twins.get(device.pk, ""),
     )
 
 
@@ -131,6 +144,13 @@ def node_rows(nodes: Sequence[Node], *, coverage: Mapping[int, Coverage]) -> lis
             counts[cluster, name][told] += count
             if kind != PARTITION:
                 whole[cluster, name][told] += count
+    again = Twin.objects.filter(counts=False, device__node_name__in=[node.name for node in nodes]).order_by()
+    twins: Counter[tuple[int, str]] = Counter()
+    told_again = again.values_list("cluster_id", "device__node_name", "device__state").annotate(Count("pk"))
+    for cluster, name, state, count in told_again:
+        if (known := coverage.get(cluster)) is not None:
+            whole[cluster, name][state if known.in_step else UNKNOWN] -= count
+            twins[cluster, name] += count
     counted = counted_resources(nodes)
     return [
         NodeRow(
@@ -139,6 +159,7 @@ def node_rows(nodes: Sequence[Node], *, coverage: Mapping[int, Coverage]) -> lis
             coverage=coverage[node.cluster_id],
             devices=counts.get((node.cluster_id, node.name), Counter()),
             whole=whole.get((node.cluster_id, node.name), Counter()),
+            twins=twins[node.cluster_id, node.name],
             counted=counted.get(node.pk, ()),
         )
         for node in nodes

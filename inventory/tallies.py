@@ -8,14 +8,15 @@ from django.db.models import Count, QuerySet
 
 from inventory.browse import UNKNOWN
 from inventory.coverage import Coverage
-from inventory.models import Device
+from inventory.models import Device, Twin
 from inventory.products import PARTITION
 
 
 @dataclass(frozen=True)
 class Tally:
     """Devices by told state. Partitions of one piece of hardware are alternatives to it and to each other:
-    they are counted apart, never added to what is whole."""
+    they are counted apart, never added to what is whole. A piece that is published under several names
+    counts once."""
 
     whole: Mapping[str, int] = field(default_factory=Counter)
     partitions: Mapping[str, int] = field(default_factory=Counter)
@@ -36,7 +37,7 @@ class Tally:
 
 
 def tallies(coverage: Mapping[int, Coverage], *, devices: QuerySet[Device] | None = None) -> dict[int, Tally]:
-    """By cluster; where the mirror is not in step, every state is unknown. One query."""
+    """By cluster; where the mirror is not in step, every state is unknown. Two queries."""
     whole: dict[int, Counter[str]] = defaultdict(Counter)
     partitions: dict[int, Counter[str]] = defaultdict(Counter)
     rows = Device.objects.all() if devices is None else devices
@@ -45,4 +46,13 @@ def tallies(coverage: Mapping[int, Coverage], *, devices: QuerySet[Device] | Non
         if (known := coverage.get(cluster)) is not None:
             counts = partitions if kind == PARTITION else whole
             counts[cluster][state if known.in_step else UNKNOWN] += count
+    again = (
+        Twin.objects.filter(counts=False, device__in=rows)
+        if devices is not None
+        else Twin.objects.filter(counts=False)
+    )
+    columns = ("cluster", "device__state")
+    for cluster, state, count in again.order_by().values_list(*columns).annotate(Count("pk")):
+        if (known := coverage.get(cluster)) is not None:
+            whole[cluster][state if known.in_step else UNKNOWN] -= count
     return {pk: Tally(whole[pk], partitions[pk]) for pk in coverage}

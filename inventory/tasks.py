@@ -9,7 +9,7 @@ from celery.worker import state as worker_state
 from django.conf import settings
 from django.utils import timezone
 
-from inventory.findings import evaluation, thresholds
+from inventory.findings import evaluation, storage, thresholds
 from inventory.follow import lease
 from inventory.follow.follower import Follower, Outcome
 
@@ -63,6 +63,9 @@ def follow_cluster(cluster_id: int) -> str:
 
 @shared_task
 def evaluate_findings() -> None:
-    """Judge every cluster by the rules of `inventory.findings`."""
+    """Judge every cluster by the rules of `inventory.findings`, and drop what has been over for long."""
+    now = timezone.now()
     limits = thresholds.from_minutes(settings.FINDING_MINUTES)
-    evaluation.evaluate_all(now=timezone.now(), thresholds=limits)
+    evaluation.evaluate_all(now=now, thresholds=limits)
+    if settings.FINDING_RETENTION:
+        storage.prune(before=now - settings.FINDING_RETENTION)

@@ -122,6 +122,8 @@ CLUSTER_TIMEOUT = timedelta(seconds=env.int("CLAIMDESK_CLUSTER_TIMEOUT_SECONDS",
 # For how many minutes things have to last until they are findings, where this desk wants it otherwise than
 # `inventory.findings.thresholds` has it: "pending=30,taint_age=2880".
 FINDING_MINUTES: dict[str, float] = env.dict("CLAIMDESK_FINDING_MINUTES", {}, subcast_values=float)
+# How long a finding is kept after it no longer holds; 0 keeps all. What a diagnosis task is about stays.
+FINDING_RETENTION = timedelta(days=env.int("CLAIMDESK_FINDING_RETENTION_DAYS", 400))
 
 # --- requests --------------------------------------------------------------------------------
 

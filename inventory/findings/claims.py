@@ -81,6 +81,29 @@ def overlapping(facts: Facts) -> Iterable[Found]:
             },
             holds_for=NOW,
         )
+    yield from _under_several_names(facts)
+
+
+def _under_several_names(facts: Facts) -> Iterable[Found]:
+    """One piece of hardware that several pools (or one, in several modes) publish, and that is held under
+    more than one of its names."""
+    for holds in facts.twin_overlaps.values():
+        names = sorted({f"{hold.driver}/{hold.pool}/{hold.device}" for hold in holds})
+        first = min(holds, key=lambda hold: (hold.driver, hold.pool, hold.device))
+        yield Found(
+            # Beside a finding about this name alone.
+            subject=f"hardware/{names[0]}",
+            object_kind="device",
+            name=first.device,
+            code="overlap-hardware",
+            severity=Severity.BAD,
+            params={
+                "names": _some(names),
+                "claims": _some(sorted({f"{hold.namespace}/{hold.claim}" for hold in holds})),
+                "id": first.device_id,
+            },
+            holds_for=NOW,
+        )
 
 
 def _some(names: Sequence[str], limit: int = 20) -> list[str]:

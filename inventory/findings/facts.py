@@ -312,6 +312,26 @@ class Facts:
         return [HoldRow(*row) for row in rows if row[:3] in devices]
 
     @cached_property
+    def twin_overlaps(self) -> Mapping[int, Sequence[HoldRow]]:
+        """Pieces of hardware that are held under several of their names, once at least as a whole."""
+        holds = ClaimDevice.objects.filter(
+            claim__cluster=self.cluster, claim__allocated=True, admin_access=False, device__twin__isnull=False
+        )
+        doubled = (
+            holds.order_by()
+            .values_list("device__twin__piece", flat=True)
+            .annotate(names=Count("device", distinct=True), whole=Count("pk", filter=Q(share_id="")))
+            .filter(names__gt=1, whole__gt=0)[:MAX_OVERLAPS]
+        )
+        pieces = list(doubled)
+        found: dict[int, list[HoldRow]] = defaultdict(list)
+        columns = ("driver", "pool_name", "device_name", "device_id", "claim__namespace", "claim__name")
+        rows = holds.filter(device__twin__piece__in=pieces) if pieces else holds.none()
+        for piece, *hold in rows.values_list("device__twin__piece", *columns):
+            found[piece].append(HoldRow(*hold))
+        return found
+
+    @cached_property
     def namespaces_holding(self) -> Mapping[str, int]:
         """Namespace → number of its claims that hold devices. Administrative access holds nothing."""
         rows = ClaimDevice.objects.filter(

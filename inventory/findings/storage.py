@@ -74,6 +74,15 @@ def keep(*, cluster: Cluster, outcomes: Sequence[Outcome], now: datetime) -> Non
     _save_states(cluster, states, outcomes, now=now)
 
 
+def prune(*, before: datetime) -> int:
+    """Delete what no longer held at that time, but for what diagnosis tasks are about; how many went."""
+    old = Finding.objects.filter(resolved_at__lt=before, tasks=None).order_by("resolved_at")
+    gone = 0
+    while pks := list(old.values_list("pk", flat=True)[:BATCH]):
+        gone += Finding.objects.filter(pk__in=pks).delete()[0]
+    return gone
+
+
 def _compare(
     work: _Work, cluster: Cluster, outcome: Outcome, existing: Mapping[str, Finding], *, now: datetime
 ) -> None:

@@ -42,6 +42,9 @@ PHRASES: Mapping[str, StrOrPromise] = {
     "leak-pod-gone": _("%(claim)s is reserved by Pods that do not exist any more: %(pods)s."),
     "leak-pod-finished": _("%(claim)s is still reserved by Pods that have finished: %(pods)s."),
     "overlap": _("Several claims hold the exclusive device %(device)s at once: %(claims)s."),
+    "overlap-hardware": _(
+        "One piece of hardware is held under several names at once (%(names)s), by: %(claims)s."
+    ),
     "partly-allocated": _(
         "%(owner)s has %(held)s of the %(wanted)s claims that it needs; what it holds stands idle until the "
         "rest comes."

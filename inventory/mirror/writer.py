@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from inventory import signals
-from inventory.mirror import counted, departures, matching, states
+from inventory.mirror import counted, departures, matching, states, twins
 from inventory.mirror.batches import Batch, Item, Key
 from inventory.mirror.claims import Claims
 from inventory.mirror.classes import DeviceClasses
@@ -150,6 +150,7 @@ class Writer:
             self._kinds["events"].settle(turn)
         matching.match_new(turn)
         states.refresh(turn)
+        twins.refresh(turn)
         turn.pods_listed = any(b.resource.stream == "pods" and b.present is not None for b in batches)
         counted.refresh(turn)
 

@@ -27,6 +27,7 @@ from inventory.models.queues import (
     ResourceQuota,
     SchedulingWorkload,
 )
+from inventory.models.twins import Twin
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "Severity",
     "Stream",
     "SyncProblem",
+    "Twin",
 ]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -158,7 +159,8 @@ def finding_checks(request: HttpRequest) -> HttpResponse:
         "rules": [
             (rule, [(s, words.unknown_in_words(s.missing)) for s in states.get(rule.kind, [])])
             for rule in RULES
-        ]
+        ],
+        "retention": settings.FINDING_RETENTION,
     }
     return htmx.render(request, "inventory/finding_checks.html", context)
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from inventory.findings import words
 from inventory.findings.registry import BY_KIND, RULES
+from inventory.findings.thresholds import Thresholds
 from inventory.models import (
     CdiNode,
     Claim,
@@ -30,6 +31,7 @@ from inventory.models import (
     QueuedWorkload,
     ResourceSlice,
     RuleState,
+    Twin,
 )
 from portal.accounts.models import User
 from tests.inventory_findings.conftest import MINUTE, complete_streams, hear, look, shown
@@ -192,16 +194,16 @@ def pending(cluster: Cluster) -> Cure:
 
 
 def changed(cluster: Cluster) -> Cure:
+    """Changes that are seen to the end of the window: nothing but time cures them."""
+    ends = timezone.now() + LATER + MINUTE / 2
     for part, before, after in (
         ("kubelet", ["v1.35.1"], ["v1.36.2"]),
         ("driver:gpu.nvidia.com", ["570.1"], ["580.2"]),
     ):
         PlatformChange.objects.create(
-            cluster=cluster, part=part, before=before, after=after, seen_at=timezone.now()
+            cluster=cluster, part=part, before=before, after=after, seen_at=ends - Thresholds().change_window
         )
-    return lambda: PlatformChange.objects.filter(cluster=cluster).update(
-        seen_at=timezone.now() - timedelta(days=3)
-    )
+    return lambda: None
 
 
 def broken(cluster: Cluster) -> Cure:
@@ -487,6 +489,48 @@ def test_replicas_of_a_deployment_may_wait_for_each_other(healthy: Cluster) -> N
     look(healthy)
     look(healthy, after=LATER)
     assert shown("partly-allocated") == []
+
+
+def twins(cluster: Cluster) -> tuple[Device, Device]:
+    """The GPU of gpu-01 as a second driver publishes it."""
+    first = Device.objects.get(cluster=cluster, node_name="gpu-01")
+    second = make_device(
+        cluster,
+        "vfio-0",
+        profile=make_profile("the same", driver="vfio.example.com"),
+        identity=first.identity,
+    )
+    for device in (first, second):
+        Twin.objects.create(cluster=cluster, device=device, piece=first.pk, counts=device == first)
+    return first, second
+
+
+def test_hardware_that_is_held_under_two_names_is_an_overlap(healthy: Cluster) -> None:
+    first, second = twins(healthy)
+    bind(healthy, "tides", make_project("tides"))
+    hold(first, namespace="tides", claim="warm", pod="a")
+    look(healthy)
+    assert shown("overlap") == []
+
+    other = hold(second, namespace="tides", claim="cold", pod="b")
+    look(healthy, after=MINUTE)
+    (finding,) = shown("overlap")
+    said = words.in_words(finding)
+    for text in ("gpu.nvidia.com/gpu-01/gpu-0", "vfio.example.com/gpu-01/vfio-0", "tides/warm", "tides/cold"):
+        assert text in said
+    assert finding.object_kind == "device"
+
+    # Who only looks holds nothing.
+    other.devices.update(admin_access=True)
+    look(healthy, after=2 * MINUTE)
+    assert shown("overlap") == []
+
+
+def test_shares_of_one_piece_under_two_names_do_not_overlap(healthy: Cluster) -> None:
+    for number, device in enumerate(twins(healthy)):
+        hold(device, namespace="tides", claim=f"part-{number}", pod=f"p{number}", share_id=f"share-{number}")
+    look(healthy)
+    assert shown("overlap") == []
 
 
 def mirrored(name: str, **fields: Any) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 
-from inventory.findings import evaluation, handling
+from inventory.findings import evaluation, handling, storage
 from inventory.findings.evaluation import evaluate
 from inventory.findings.model import Rule
 from inventory.findings.registry import RULES
@@ -240,3 +241,57 @@ def test_the_defaults_leave_time() -> None:
     limits = Thresholds()
     assert limits.node_gone < limits.node_not_ready
     assert limits.pool_incomplete >= timedelta(minutes=5)
+
+
+# --- what is over is not kept for ever ---------------------------------------------------------------
+
+
+def over(cluster: Cluster, name: str, *, days: int) -> Finding:
+    ended = timezone.now() - timedelta(days=days)
+    return Finding.objects.create(
+        cluster=cluster, kind="taint-old", subject=name, severity="info", object_kind="device", name=name,
+        code="taint-old", first_seen_at=ended - MINUTE, opened_at=ended - MINUTE, last_seen_at=ended,
+        resolved_at=ended,
+    )  # fmt: skip
+
+
+def test_what_is_long_over_goes(healthy: Cluster, settings: Settings) -> None:
+    settings.FINDING_RETENTION = timedelta(days=30)
+    break_device()
+    look(healthy)
+    over(healthy, "old", days=31)
+    kept = over(healthy, "young", days=29)
+    evaluate_findings()
+    assert list(Finding.objects.exclude(resolved_at=None)) == [kept]
+    assert shown("health-fault")
+
+
+def test_what_a_diagnosis_is_about_stays(healthy: Cluster, settings: Settings) -> None:
+    settings.FINDING_RETENTION = timedelta(days=30)
+    finding = over(healthy, "old", days=400)
+    now = timezone.now()
+    DiagnosisTask.objects.create(
+        cluster=healthy,
+        subject="old",
+        finding=finding,
+        state="done",
+        opened_at=now,
+        changed_at=now,
+        done_at=now,
+    )
+    evaluate_findings()
+    assert Finding.objects.filter(pk=finding.pk).exists()
+
+
+def test_a_desk_may_keep_everything(healthy: Cluster, settings: Settings) -> None:
+    settings.FINDING_RETENTION = timedelta(0)
+    over(healthy, "old", days=4000)
+    evaluate_findings()
+    assert Finding.objects.filter(name="old").exists()
+
+
+def test_much_that_is_over_goes_bit_by_bit(healthy: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "BATCH", 2)
+    for number in range(5):
+        over(healthy, f"old-{number}", days=31)
+    assert storage.prune(before=timezone.now() - timedelta(days=30)) == 5
