@@ -57,6 +57,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "portal.accounts.middleware.SignInMiddleware",
     "portal.accounts.middleware.PersonMiddleware",
+    "portal.accounts.required_factor.RequiredFactorMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
@@ -169,6 +170,7 @@ ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
 ACCOUNT_CHANGE_EMAIL = True
 ACCOUNT_MAX_EMAIL_ADDRESSES = 2
 ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE = False
+ACCOUNT_REAUTHENTICATION_METHODS = ("password", "mfa")
 # The organisation's identity provider, if the environment names one: see `portal.identity`.
 OIDC = identity_provider(env)
 SOCIALACCOUNT_ADAPTER = "portal.accounts.oidc.adapter.SocialAccountAdapter"

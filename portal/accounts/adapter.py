@@ -1,9 +1,14 @@
 """How django-allauth behaves here."""
 
+import time
 from typing import Any
 
+from allauth.account import app_settings
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.internal.flows.login import get_authentication_records
+from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
 from allauth.account.internal.stagekit import clear_login
+from allauth.core import context
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import AbstractBaseUser
@@ -42,22 +47,39 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc] # allauth has
         through_it = "sociallogin" in (kwargs.get("signal_kwargs") or {})
         if response is None and found is not None and not through_it and _has_claims(user):
             clear_login(request)
-            context = {
+            said = {
                 "title": _("Please sign in through %(name)s") % {"name": found.name},
                 "text": _("Your roles here come from your groups there, so the desk has to ask for them."),
                 "offer_provider": True,
             }
-            response = render(request, "accounts/sign_in_refused.html", context, status=403)
+            response = render(request, "accounts/sign_in_refused.html", said, status=403)
         return response
 
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
-        """Before something delicate: password or second factor, or once more through the provider."""
+        """Before something delicate: password or second factor; who has neither, through the provider."""
         methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
         found = configured()
-        if found is not None and SocialAccount.objects.filter(user=user, provider=found.key).exists():
+        if not methods and found is not None and _is_connected(user, found.key):
             text = _("Sign in through %(name)s again") % {"name": found.name}
             methods.append({"id": "oidc", "description": text, "url": reverse("oidc-login")})
         return methods
+
+    def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
+        """Who can only come through the provider has just done so, or does it again."""
+        required: bool = super().is_reauthentication_required(app=app, **kwargs)
+        request: HttpRequest | None = context.request
+        if not required or request is None or get_reauthentication_flows(request.user):
+            return required
+        came = [
+            record["at"]
+            for record in get_authentication_records(request, request.user)
+            if record["method"] == "socialaccount"
+        ]
+        return not came or time.time() - came[-1] > app_settings.REAUTHENTICATION_TIMEOUT
+
+
+def _is_connected(user: Any, provider: str) -> bool:
+    return bool(SocialAccount.objects.filter(user=user, provider=provider).exists())
 
 
 def _has_claims(user: AbstractBaseUser) -> bool:

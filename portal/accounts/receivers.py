@@ -21,6 +21,7 @@ from portal.accounts import roles
 from portal.accounts.audit import record, source_ip
 from portal.accounts.models import User
 from portal.accounts.oidc.provider import configured
+from portal.accounts.required_factor import ELSEWHERE, STRONG
 
 
 @receiver((password_changed, password_set, password_reset))
@@ -86,6 +87,8 @@ def groups_were_told(
         source_ip=source_ip(request),
     )
     request.session.set_expiry(int(provider.session.total_seconds()))
+    methods = sociallogin.account.extra_data.get("amr")
+    request.session[ELSEWHERE] = isinstance(methods, list) and not STRONG.isdisjoint(map(str, methods))
 
 
 def _record(

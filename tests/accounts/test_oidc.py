@@ -408,3 +408,34 @@ def test_the_only_way_in_is_not_cut(client: Client, provider: SmallProvider) -> 
     client.post(f"/accounts/oidc/{SocialAccount.objects.get().pk}/disconnect/")
 
     assert SocialAccount.objects.exists()
+
+
+# --- second factor ---------------------------------------------------------------------------------
+
+
+def test_who_has_no_password_sets_a_factor_up_right_after_coming_in(
+    client: Client, provider: SmallProvider
+) -> None:
+    sign_in(client)
+
+    assert client.get("/accounts/mfa/totp/activate/").status_code == 200
+
+    session = client.session
+    for record in session["account_authentication_methods"]:
+        record["at"] -= 3600
+    session.save()
+    assert client.get("/accounts/mfa/totp/activate/")["Location"].startswith("/accounts/oidc/login/?next=")
+    back = sign_in(client, "/accounts/oidc/login/?next=/accounts/mfa/totp/activate/")
+    assert client.get(back["Location"]).status_code == 200
+
+
+@pytest.mark.parametrize(("amr", "enough"), [(["pwd"], False), (["pwd", "otp"], True), ("mfa", False)])
+def test_a_factor_that_the_provider_asked_for_counts(
+    client: Client, provider: SmallProvider, settings: Any, amr: object, enough: bool
+) -> None:
+    settings.REQUIRE_MFA = True
+    provider.person |= {"groups": ["gpu-admins"], "amr": amr}
+
+    sign_in(client)
+
+    assert (client.get("/people/").status_code == 200) is enough

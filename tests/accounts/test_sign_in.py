@@ -1,12 +1,17 @@
 """Signing in and out."""
 
+import re
+
 import pytest
+from django.core import mail
 from django.test import Client
 
+from portal.accounts.models import AuditEntry
 from tests.cast import PASSWORD, Cast
 
 pytestmark = pytest.mark.django_db
 LOGIN = "/accounts/login/"
+NEW = "a quite different pass phrase"
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +51,120 @@ def test_a_person_who_left_cannot_sign_in(client: Client, cast: Cast) -> None:
 
 def test_many_wrong_passwords_are_slowed_down(client: Client, cast: Cast) -> None:
     for _ in range(5):
-        client.post(LOGIN, {"login": "mina", "password": "open sesame"})
+        assert client.post(LOGIN, {"login": "mina", "password": "open sesame"}).status_code == 200
 
-    client.post(LOGIN, {"login": "mina", "password": PASSWORD})
+    response = client.post(LOGIN, {"login": "mina", "password": PASSWORD})
 
+    assert response.status_code == 429
+    assert response["Retry-After"] == "300"
+    assert "Please wait 5 minutes" in response.content.decode()
     assert "_auth_user_id" not in client.session
+
+
+def test_one_address_does_not_try_everybody(client: Client, cast: Cast) -> None:
+    answers = [
+        client.post(LOGIN, {"login": f"nobody{n}", "password": "open sesame"}).status_code for n in range(11)
+    ]
+
+    assert answers == [200] * 10 + [429]
+    other = client.post(LOGIN, {"login": "mina", "password": PASSWORD}, REMOTE_ADDR="192.0.2.7")
+    assert other.status_code == 302
+
+
+def test_nobody_escapes_the_count_by_naming_another_address(client: Client, cast: Cast) -> None:
+    answers = [
+        client.post(
+            LOGIN,
+            {"login": f"nobody{n}", "password": "open sesame"},
+            headers={"X-Forwarded-For": f"192.0.2.{n}", "X-Real-IP": f"192.0.2.{n}"},
+        ).status_code
+        for n in range(11)
+    ]
+
+    assert answers[-1] == 429
+
+
+@pytest.mark.parametrize(
+    ("written", "slowed"),
+    [
+        # What the proxy saw is last; whatever stands before was sent by the visitor.
+        ("192.0.2.{n}, 198.51.100.9", True),
+        ("198.51.100.9, 192.0.2.{n}", False),
+    ],
+)
+def test_behind_a_proxy_what_it_saw_counts(
+    client: Client, cast: Cast, settings: object, written: str, slowed: bool
+) -> None:
+    settings.ALLAUTH_TRUSTED_PROXY_COUNT = 1  # type: ignore[attr-defined] # pytest-django's settings
+
+    answers = [
+        client.post(
+            LOGIN,
+            {"login": f"nobody{n}", "password": "open sesame"},
+            headers={"X-Forwarded-For": written.format(n=n)},
+        ).status_code
+        for n in range(11)
+    ]
+
+    assert (answers[-1] == 429) is slowed
+
+
+@pytest.mark.parametrize("header", ["", "nonsense", "198.51.100.9"])
+def test_a_header_that_the_proxies_did_not_write_breaks_nothing(
+    client: Client, cast: Cast, settings: object, header: str
+) -> None:
+    settings.ALLAUTH_TRUSTED_PROXY_COUNT = 2  # type: ignore[attr-defined] # pytest-django's settings
+
+    response = client.post(
+        LOGIN, {"login": "mina", "password": PASSWORD}, headers={"X-Forwarded-For": header}
+    )
+
+    assert response.status_code == 302
+
+
+def test_a_password_is_reset_by_mail_where_there_is_mail(
+    client: Client, cast: Cast, settings: object
+) -> None:
+    assert client.get("/accounts/password/reset/").status_code == 404
+    assert "I do not know my password" not in client.get(LOGIN).content.decode()
+    settings.MAIL_OFFERED = True  # type: ignore[attr-defined] # pytest-django's settings
+    assert "I do not know my password" in client.get(LOGIN).content.decode()
+
+    client.post("/accounts/password/reset/", {"email": "mina@example.org"})
+    client.post("/accounts/password/reset/", {"email": "nobody@example.org"})
+
+    assert [message.to for message in mail.outbox] == [["mina@example.org"]]
+    link = re.search(r"http://testserver(/\S+)", str(mail.outbox[0].body))
+    assert link is not None
+    form = client.get(client.get(link[1])["Location"])
+    assert "Choose a new password" in form.content.decode()
+    client.post(form.wsgi_request.path, {"password1": NEW, "password2": NEW})
+    assert client.post(LOGIN, {"login": "mina", "password": NEW}).status_code == 302
+    assert AuditEntry.objects.get().action == "person.password"
+    assert "works no longer" in client.get(link[1]).content.decode()
+
+
+@pytest.mark.parametrize("path", ["email/", "confirm-email/", "password/reset/done/", "confirm-email/x/"])
+def test_without_mail_nothing_that_needs_it_is_there(client: Client, cast: Cast, path: str) -> None:
+    client.force_login(cast.member)
+
+    assert client.get(f"/accounts/{path}").status_code == 404
+
+
+def test_an_address_is_changed_once_it_is_confirmed(client: Client, cast: Cast, settings: object) -> None:
+    settings.MAIL_OFFERED = True  # type: ignore[attr-defined] # pytest-django's settings
+    client.force_login(cast.member)
+    client.post("/accounts/reauthenticate/", {"password": PASSWORD})
+
+    client.post("/accounts/email/", {"action_add": "", "email": "mina@new.example.org"})
+
+    cast.member.refresh_from_db()
+    assert cast.member.email == "mina@example.org"
+    link = re.search(r"http://testserver(/\S+)", str(mail.outbox[-1].body))
+    assert link is not None
+    client.post(link[1])
+    cast.member.refresh_from_db()
+    assert cast.member.email == "mina@new.example.org"
 
 
 def test_pages_lead_to_the_sign_in_and_back(client: Client, cast: Cast) -> None:
