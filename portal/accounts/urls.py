@@ -5,7 +5,7 @@ from django.urls import include, path
 
 from portal.accounts.mail import only_with_mail
 from portal.accounts.oidc import views as oidc
-from portal.accounts.views import audit, invitations, people, profile, tokens
+from portal.accounts.views import announcements, audit, invitations, people, profile, tokens
 
 # What django-allauth brings for phones and codes by mail is not offered here.
 OFFERED = {
@@ -52,6 +52,11 @@ urlpatterns = [
     path("people/<int:pk>/reset-factor/", people.person_reset_factor, name="person-reset-factor"),
     path("tokens/", tokens.token_list, name="token-list"),
     path("tokens/<str:key>/revoke/", tokens.token_revoke, name="token-revoke"),
+    path("announcements/", announcements.announcement_list, name="announcement-list"),
+    path("create-announcement/", announcements.announcement_create, name="announcement-create"),
+    path("announcements/<int:pk>/", announcements.announcement_edit, name="announcement-edit"),
+    path("announcements/<int:pk>/end/", announcements.announcement_end, name="announcement-end"),
+    path("announcements/<int:pk>/dismiss/", announcements.announcement_dismiss, name="announcement-dismiss"),
     path("audit/", audit.audit_list, name="audit-list"),
     path("audit.csv", audit.audit_export, name="audit-export"),
 ]

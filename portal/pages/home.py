@@ -1,23 +1,23 @@
-"""The first page after signing in: what is mine, what needs me, what it costs, how the clusters are."""
+"""The first page after signing in: what is announced, what is mine, what needs me, what it costs and how much
+is left, how the clusters are."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from claims.charges import charges
 from claims.models import Request
 from claims.models.requests import FINAL_STATES
+from claims.running import Running, running
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.tallies import Tally, tallies
 from portal import access, htmx
-from portal.accounts.models import Project, User
+from portal.accounts.models import Announcement, Project, User
+from portal.pages.usage import allowances, costs
 
 REQUESTS_SHOWN = 10
 PROJECTS_SHOWN = 5
@@ -35,16 +35,6 @@ class Fleet:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What a project has cost this month so far; several currencies stay apart."""
-
-    project: Project
-    totals: Mapping[str, Decimal]
-    # Something was used that no price is known for.
-    unpriced: bool
-
-
-@dataclass(frozen=True)
 class Need:
     """A request that waits for its owner: `why` is failed, expiring or pod."""
 
@@ -56,20 +46,28 @@ class Need:
 def home(request: HttpRequest) -> HttpResponse:
     """The page, or its live part for htmx."""
     user, now = access.person(request), timezone.now()
+    own = list(
+        Project.objects.filter(memberships__user=user, archived_at=None).order_by("name")[:PROJECTS_SHOWN]
+    )
+    quotas = allowances(own, now=now)
     context: dict[str, Any] = {
-        "requests": _requests(user),
+        "requests": _requests(user, now=now),
         "needs": _needs(user, now=now),
         "fleets": _fleets(now=now),
-        "costs": _costs(user, now=now),
+        "costs": costs(own, now=now),
+        "quotas": [(project, quotas[project.pk]) for project in own if quotas.get(project.pk)],
         "can_request": Project.objects.workable_by(user).exists(),
         "month": timezone.localtime(now),
     }
+    if not htmx.wants_partial(request):
+        context["announcements"] = list(Announcement.objects.for_reader(user, now=now))
     return htmx.render(request, "pages/home.html", context, partial="live")
 
 
-def _requests(user: User) -> Sequence[Request]:
+def _requests(user: User, *, now: datetime) -> Sequence[Running]:
     mine = Request.objects.filter(requester=user).exclude(state__in=FINAL_STATES)
-    return list(mine.select_related("project", "cluster").order_by("-created_at")[:REQUESTS_SHOWN])
+    latest = mine.select_related("project", "cluster").order_by("-created_at")
+    return running(list(latest[:REQUESTS_SHOWN]), now=now)
 
 
 def _needs(user: User, *, now: datetime) -> list[Need]:
@@ -91,19 +89,3 @@ def _fleets(*, now: datetime) -> list[Fleet]:
     coverage = coverage_of_all(now=now)
     counted = tallies(coverage)
     return [Fleet(known, counted[pk]) for pk, known in coverage.items()]
-
-
-def _costs(user: User, *, now: datetime) -> list[Cost]:
-    """This calendar month (the reader's) of the person's own projects."""
-    start = timezone.localtime(now).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    own = list(
-        Project.objects.filter(memberships__user=user, archived_at=None).order_by("name")[:PROJECTS_SHOWN]
-    )
-    statement = charges(start=start, end=now, now=now, projects=[project.pk for project in own])
-    totals: dict[int | None, dict[str, Decimal]] = defaultdict(dict)
-    for line in statement.lines:
-        if line.amount is not None:
-            sums = totals[line.project_id]
-            sums[line.currency] = sums.get(line.currency, Decimal(0)) + line.amount
-    unpriced = {line.project_id for line in statement.lines if line.amount is None}
-    return [Cost(project, totals[project.pk], project.pk in unpriced) for project in own]

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims.models import Request
+from claims.running import running
 from inventory.bindings import UnableToBind, bind, end, unbind
 from inventory.models import Cluster, NamespaceBinding
 from portal import access, htmx
@@ -24,6 +25,7 @@ from portal.accounts.forms import MemberForm, ProjectForm
 from portal.accounts.memberships import add_member, change_role, remove_member
 from portal.accounts.models import Membership, PastMembership, Project
 from portal.accounts.projects import UnableToChangeProject, change_project, create_project
+from portal.pages.usage import allowances, costs, held_now
 
 REQUESTS_SHOWN = 10
 PAST_SHOWN = 50
@@ -316,8 +318,9 @@ def _page(
     binding_form: BindingForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    user = access.person(request)
+    user, now = access.person(request), timezone.now()
     detailed = access.may_see_details(user, project)
+    (cost,) = costs([project], now=now)
     bindings = NamespaceBinding.objects.filter(project=project).select_related("cluster")
     context: dict[str, Any] = {
         "project": project,
@@ -328,7 +331,11 @@ def _page(
         "bindings": bindings.order_by(
             F("valid_until").desc(nulls_first=True), "cluster__name", "namespace", "-valid_from"
         ),
-        "now": timezone.now(),
+        "now": now,
+        "month": timezone.localtime(now),
+        "cost": cost,
+        "held": held_now([project]).get(project.pk, 0),
+        "allowances": allowances([project], now=now).get(project.pk, ()),
         "member_form": member_form or MemberForm(),
         "binding_form": binding_form or BindingForm(),
     }
@@ -340,7 +347,8 @@ def _page(
             past = PastMembership.objects.filter(project=project).select_related("user")
             context["past"] = past.order_by("-ended_at", "-pk")[:PAST_SHOWN]
         requests = Request.objects.filter(project=project).select_related("requester", "cluster")
-        context["requests"] = requests.order_by("-created_at")[:REQUESTS_SHOWN]
+        context["requests"] = running(list(requests.order_by("-created_at")[:REQUESTS_SHOWN]), now=now)
+        context["active"] = requests.active().count()
     return htmx.render(request, "pages/project.html", context, status=status)
 
 

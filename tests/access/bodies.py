@@ -43,6 +43,8 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST project-edit": {"name": "Tides and waves", "description": "", "cost_centre": ""},
     "POST member-add": {"username": "stig", "role": "member"},
     "POST member-role": {"role": "lead"},
+    "POST announcement-create": {"level": "1", "text": "Neap tide"},
+    "POST announcement-edit": {"level": "2", "text": "Neap tide"},
     "POST binding-add": lambda world: {"cluster": world.cluster.pk, "namespace": "waves"},
     "POST cdi-token": {"cluster": "berlin", "node": "gpu-02", "lifetime": "30"},
     "POST cluster-add": {"name": "oslo", "credentials": "stored", "kubeconfig_text": KUBECONFIG},

@@ -30,6 +30,7 @@ from inventory.models import (
     Pod,
     SyncProblem,
 )
+from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.models import ApiToken, Membership, User
 from portal.accounts.tokens import issue_token
@@ -184,6 +185,7 @@ def make_world(answering: AccessCluster) -> World:
         cluster=cluster, node_name="gpu-01", actor=cast.administrator, now=now
     )
     own_token, _plain = issue(cast.member, ["inventory"])
+    announcement = announce(values={"level": 1, "text": "Spring tide"}, actor=cast.administrator, now=now)
     entry = record(now=now, actor=cast.lead, action="project.change", target=cast.project)
     failed = make_request(cast, cluster, state=Request.State.FAILED)
     fresh = make_request(cast, cluster, state=Request.State.SUBMITTED)
@@ -206,6 +208,7 @@ def make_world(answering: AccessCluster) -> World:
             "node-token": cdi_token.pk,
             "owners-token": own_token.token_key,
             "entry": entry.pk,
+            "announcement": announcement.pk,
         },
         sessions={role: _session(user) for role, user in _by_role(cast).items()},
         tokens={scope: issue(cast.administrator, [scope])[1] for scope in SCOPES},

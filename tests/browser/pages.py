@@ -62,7 +62,7 @@ PAGES: tuple[Page, ...] = (
     at("device-detail", pk="whole", variant="partitioned"),
     at("project-list"),
     at("project-create", *ADMINISTRATORS),
-    at("project-detail", *PROJECT, slug="tides"),
+    Page("project-detail", PROJECT, (("slug", "tides"),), heavy=True),
     at("project-edit", *ADMINISTRATORS, slug="tides"),
     at("api-docs"),
     at("project-leave", "member", slug="tides"),
@@ -100,6 +100,9 @@ PAGES: tuple[Page, ...] = (
     at("token-list", "administrator"),
     at("token-list", "stranger", variant="empty"),
     at("token-revoke", "member", key="own-token"),
+    at("announcement-list", *READERS),
+    at("announcement-create", *ADMINISTRATORS),
+    at("announcement-edit", *ADMINISTRATORS, pk="announcement"),
     at("audit-list", *READERS),
     at("audit-list", *READERS, query="actor=nobody", variant="empty"),
     # --- inventory
@@ -149,7 +152,10 @@ PAGES: tuple[Page, ...] = (
     at("request-detail", *PROJECT, key="request-failed", variant="failed"),
     at("request-release", "member", "lead", "administrator", key="request-in-use"),
     at("request-cancel", "member", "administrator", key="request-submitted"),
-    at("history"),
+    Page("history", heavy=True),
+    Page("chart-occupancy", heavy=True),
+    Page("chart-waiting", heavy=True),
+    Page("chart-cost", heavy=True),
     at("cost"),
     at("cost", query="from=2001-01-01&to=2001-01-31", variant="empty"),
 )
@@ -186,6 +192,9 @@ BARE = (
 # Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.
 NOT_PAGES: dict[str, str] = {
     "set_language": "post",
+    "announcement-end": "post",
+    "announcement-dismiss": "post",
+    "chart-timeline": "part",
     "member-add": "post",
     "member-role": "post",
     "binding-add": "post",

@@ -36,6 +36,7 @@ from inventory.models import (
     SyncProblem,
 )
 from portal.accounts.audit import record
+from portal.accounts.announcements import announce
 from portal.accounts.invitations import invite
 from portal.accounts.models import Membership
 from portal.accounts.tokens import issue_token
@@ -113,6 +114,11 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
         email="nora@example.org",
     )  # fmt: skip
     _second_factor(cast)
+    announcement = announce(
+        values={"level": 2, "text": "Lakeside is down for maintenance until Friday.",
+                "text_zh_hans": "Lakeside 维护停机至周五。"},
+        actor=cast.administrator, now=timezone.now(),
+    )  # fmt: skip
     return World(
         cast=cast,
         things={
@@ -127,6 +133,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "binding": bindings[0].pk,
             "membership": Membership.objects.get(user=cast.teammate).pk,
             "person": cast.lead.pk,
+            "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
         },
     )

@@ -8,7 +8,15 @@ from django.test import Client
 from django.utils import timezone
 
 from claims.models import Allocation, Price, PriceBook, Request
-from inventory.models import Cluster, Device, DeviceProfile, Pool, Stream
+from inventory.models import (
+    Cluster,
+    Device,
+    DeviceProfile,
+    NamespaceBinding,
+    Pool,
+    ResourceQuota,
+    Stream,
+)
 from portal.accounts.models import User
 from tests.cast import Cast
 from tests.pages.fleet import cluster, devices, request
@@ -157,7 +165,11 @@ def test_the_month_costs_what_was_held(client: Client, cast: Cast) -> None:
 
     hours = (now - start) / 2 / timedelta(hours=1)
     assert [cost.project for cost in costs] == [cast.project]
-    assert float(costs[0].totals["EUR"]) == pytest.approx(2.5 * hours, abs=0.01)
+    assert float(costs[0].now.totals["EUR"]) == pytest.approx(2.5 * hours, abs=0.01)
+    (bar,) = costs[0].bars
+    # The five hours before belong to the month before.
+    assert (bar.amount, bar.before) == (costs[0].now.totals["EUR"], Decimal("12.50"))
+    assert max(bar.percent, bar.percent_before) == 100
 
 
 def test_use_without_a_price_is_said_not_counted_as_zero(client: Client, cast: Cast) -> None:
@@ -178,6 +190,90 @@ def test_use_without_a_price_is_said_not_counted_as_zero(client: Client, cast: C
     )
 
     assert "Some use has no price." in page(client, cast.member)
+
+
+def test_a_request_is_shown_with_its_device_and_its_cost_so_far(client: Client, cast: Cast) -> None:
+    now = timezone.now()
+    book = PriceBook.objects.create(name="b", currency="EUR", valid_from=now - timedelta(days=400))
+    Price.objects.create(book=book, per_hour=Decimal("2.5"))
+    (device,) = devices(cluster(), held=1)
+    mine = request(cast, state="in-use", created_at=now - timedelta(hours=4))
+    for uid, start, end in (("u1", 4, 3), ("u2", 2, None)):
+        Allocation.objects.create(
+            cluster=device.cluster, namespace="tides", claim_name="c", claim_uid=uid, epoch=1,
+            driver=device.pool.driver, pool_name=device.pool.name, device_name=device.name,
+            request_name="r", node_name=device.node_name, start_source="observed", request=mine,
+            started_at=now - timedelta(hours=start), project=cast.project,
+            ended_at=None if end is None else now - timedelta(hours=end),
+        )  # fmt: skip
+
+    client.force_login(cast.member)
+    (row,) = client.get("/").context["requests"]
+
+    assert [(held.pk, held.node) for held in row.devices] == [(device.pk, device.node_name)]
+    assert float(row.totals["EUR"]) == pytest.approx(7.5, abs=0.02)
+    assert f'href="/devices/{device.pk}/"' in page(client, cast.member)
+
+
+def quota(namespace: str = "tides", **values: object) -> None:
+    ResourceQuota.objects.create(**{
+        "cluster": cluster(), "namespace": namespace, "name": "gpus", "uid": namespace,
+        "resource_version": "1", "counted": True, "used": {"requests.nvidia.com/gpu": "3"},
+        "hard": {"requests.nvidia.com/gpu": "4", "requests.cpu": "10"}, **values,
+    })  # fmt: skip
+
+
+def test_quotas_on_devices_of_ones_projects_are_bars(client: Client, cast: Cast) -> None:
+    now = timezone.now()
+    for name, project in (("tides", cast.project), ("ice", cast.other)):
+        NamespaceBinding.objects.create(
+            cluster=cluster(), namespace=name, project=project, valid_from=now - timedelta(days=1)
+        )
+        quota(name)
+
+    client.force_login(cast.member)
+    ((project, allowances),) = client.get("/").context["quotas"]
+
+    assert project == cast.project
+    assert [(a.quota.key, a.percent) for a in allowances] == [("requests.nvidia.com/gpu", 75.0)]
+    assert "3 of 4" in page(client, cast.member)
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "shown"),
+    [
+        ({"counted": False, "used": {}}, None, "at most 4"),
+        ({"used": {"requests.nvidia.com/gpu": "many"}}, None, "many of 4"),
+        ({"hard": {"requests.nvidia.com/gpu": "0"}, "used": {}}, 100.0, "0 of 0"),
+        ({"used": {"requests.nvidia.com/gpu": "9"}}, 100.0, "9 of 4"),
+    ],
+)
+def test_a_quota_that_cannot_be_reckoned_has_no_bar(
+    client: Client, cast: Cast, values: dict[str, object], percent: float | None, shown: str
+) -> None:
+    since = timezone.now() - timedelta(days=1)
+    NamespaceBinding.objects.create(
+        cluster=cluster(), namespace="tides", project=cast.project, valid_from=since
+    )
+    quota(**values)
+    client.force_login(cast.member)
+    ((_project, (allowance,)),) = client.get("/").context["quotas"]
+    assert allowance.percent == percent
+    assert shown in page(client, cast.member)
+
+
+def test_who_has_the_live_part_already_is_told_so_with_nothing(client: Client, cast: Cast) -> None:
+    request(cast, state="waiting-for-pod")
+    client.force_login(cast.member)
+    polled = client.get("/", headers={"HX-Request": "true"})
+
+    again = client.get("/", headers={"HX-Request": "true", "If-None-Match": polled["ETag"]})
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", polled["ETag"])
+
+    request(cast, state="in-use", purpose="news")
+    other = client.get("/", headers={"HX-Request": "true", "If-None-Match": polled["ETag"]})
+    assert other.status_code == 200
+    assert "news" in other.content.decode()
 
 
 def test_htmx_polls_the_live_part_alone(client: Client, cast: Cast) -> None:
