@@ -25,7 +25,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.utils.translation import gettext as _
 
-from portal.accounts.models import Membership, Project, User
+from portal.accounts.models import ApiToken, Membership, Project, User
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
@@ -153,6 +153,17 @@ def authorise(
         raise PermissionDenied(_("You may look at this project but not act for it."))
     if for_lead and not may_lead(user, project):
         raise PermissionDenied(_("Only the project's leads and administrators may do this."))
+
+
+def get_token_or_404(user: User, key: str) -> ApiToken:
+    """An API token that `user` may end: their own and, for administrators, anybody's. To others it does not
+    exist (Http404); an auditor, who sees it in the list, may not (PermissionDenied)."""
+    token: ApiToken | None = ApiToken.objects.select_related("user").filter(token_key=key).first()
+    if token is None or not (token.user_id == user.pk or may_read_everything(user)):
+        raise Http404
+    if token.user_id != user.pk and not may_administer(user):
+        raise PermissionDenied(_administrators_only())
+    return token
 
 
 # --- decorators of views ---------------------------------------------------------------------------

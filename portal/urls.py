@@ -9,6 +9,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("claims.urls")),
     path("api/v1/", include("inventory.api_urls")),
     path("api/v1/", include("claims.api_urls")),
+    path("api/v1/", include("portal.accounts.api_urls")),
 ]
 
 handler404 = "portal.api.handle_not_found"

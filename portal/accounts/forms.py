@@ -1,15 +1,14 @@
 """What people type about themselves, their tokens and their projects."""
 
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from django import forms
 from django.conf import settings
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts import zones
-from portal.accounts.models import ApiToken, AuditEntry, Membership, Project, User
+from portal.accounts.models import ApiToken, Membership, Project, User
 
 
 class ProfileForm(forms.ModelForm):  # type: ignore[type-arg] # no subscript at run time
@@ -45,6 +44,12 @@ class TokenForm(forms.Form):
         initial=90,
         coerce=lambda days: timedelta(days=int(days)),
     )
+
+    def leave_out(self, scope: str) -> None:
+        """Does not offer, nor accept, one of the scopes."""
+        field = self.fields["scopes"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = [choice for choice in ApiToken.Scope.choices if choice[0] != scope]
 
 
 class ProjectForm(forms.ModelForm):  # type: ignore[type-arg] # no subscript at run time
@@ -137,40 +142,3 @@ class RolesForm(forms.Form):
             ("auditor", _("auditor: reads everything, changes nothing")),
         ),
     )
-
-
-# The calendar's own ends cannot be reckoned with: a day after, another time zone.
-DAYS_IN_REACH = (MinValueValidator(date(1970, 1, 1)), MaxValueValidator(date(2999, 12, 31)))
-
-
-class AuditFilter(forms.Form):
-    """The filters of the audit trail; whatever is not valid is ignored, with a message next to it."""
-
-    actor = forms.CharField(label=_("Who"), max_length=150, required=False)
-    action = forms.ChoiceField(label=_("What"), required=False)
-    project = forms.ModelChoiceField(
-        label=_("Project"),
-        queryset=Project.objects.order_by("name"),
-        required=False,
-        to_field_name="slug",
-        empty_label=_("any"),
-    )
-    since = forms.DateField(
-        label=_("From"),
-        required=False,
-        validators=DAYS_IN_REACH,
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-    )
-    until = forms.DateField(
-        label=_("To"),
-        required=False,
-        validators=DAYS_IN_REACH,
-        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        actions = AuditEntry.objects.values_list("action", flat=True).distinct().order_by("action")
-        field = self.fields["action"]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", _("anything")), *((action, action) for action in actions)]

@@ -70,6 +70,6 @@ def revoke_token(*, token: ApiToken, actor: User, now: datetime, source_ip: str 
                 target=token,
                 target_id=token.token_key,
                 target_name=token.name,
-                before={"scopes": token.scopes, "expires_at": token.expiry},
+                before={"owner": token.user.username, "scopes": token.scopes, "expires_at": token.expiry},
                 source_ip=source_ip,
             )

@@ -51,6 +51,7 @@ urlpatterns = [
     path("people/<int:pk>/switch/", people.person_switch, name="person-switch"),
     path("people/<int:pk>/reset-factor/", people.person_reset_factor, name="person-reset-factor"),
     path("tokens/", tokens.token_list, name="token-list"),
+    path("tokens/everybody/", tokens.token_overview, name="token-overview"),
     path("tokens/<str:key>/revoke/", tokens.token_revoke, name="token-revoke"),
     path("announcements/", announcements.announcement_list, name="announcement-list"),
     path("create-announcement/", announcements.announcement_create, name="announcement-create"),
@@ -58,5 +59,6 @@ urlpatterns = [
     path("announcements/<int:pk>/end/", announcements.announcement_end, name="announcement-end"),
     path("announcements/<int:pk>/dismiss/", announcements.announcement_dismiss, name="announcement-dismiss"),
     path("audit/", audit.audit_list, name="audit-list"),
+    path("audit/<int:pk>/", audit.audit_detail, name="audit-detail"),
     path("audit.csv", audit.audit_export, name="audit-export"),
 ]

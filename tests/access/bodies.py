@@ -4,6 +4,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from claims import derive, flavors
+from claims.models import Flavor
 from tests.access.world import World
 from tests.cast import PASSWORD
 
@@ -26,6 +28,8 @@ _ask = {
     "purpose": "harmonic analysis",
 }
 _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
+_flavor = flavors.Terms(slug="", name="").as_dict()
+_served = {"version": "1", "stage": "automatic"}
 
 # By call; what is not here sends nothing. A function where it depends on the world.
 BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
@@ -46,6 +50,28 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST announcement-create": {"level": "1", "text": "Neap tide"},
     "POST announcement-edit": {"level": "2", "text": "Neap tide"},
     "POST binding-add": lambda world: {"cluster": world.cluster.pk, "namespace": "waves"},
+    "POST invitation-list": {"role": "member", "email": "", "lifetime": "7"},
+    "POST person-detail": {"roles": ["finance"]},
+    "POST import-people": {"projects": "project;name\nsea-ice;Sea ice", "apply": "yes"},
+    "POST api-import": {"projects": "project;name\nsea-ice;Sea ice", "apply": True},
+    "POST flavor-create": {**_flavor, "slug": "huge", "name": "Huge"},
+    "POST flavor-edit": lambda _world: {
+        **_flavor,
+        "slug": "large",
+        "name": "Larger",
+        "version": Flavor.objects.get(slug="large").version,
+    },
+    "POST flavor-move": {"to": "up"},
+    "POST flavor-derive": lambda _world: {"key": derive.proposals()[0].key},
+    "POST placement-create": {
+        "cluster": "berlin",
+        "pool": "b",
+        "node_selector": "pool=b",
+        "device_class": "gpu.nvidia.com",
+        **_served,
+    },
+    "POST placement-edit": {"cluster": "berlin", "device_class": "spare.example.org", **_served},
+    "POST placement-switch": {"stage": "dra"},
     "POST cdi-token": {"cluster": "berlin", "node": "gpu-02", "lifetime": "30"},
     "POST cluster-add": {"name": "oslo", "credentials": "stored", "kubeconfig_text": KUBECONFIG},
     "POST cluster-switch": {"enabled": "no"},

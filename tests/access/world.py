@@ -15,9 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from claims import requests
+from claims import flavors, requests
 from claims.manifests import REQUEST_LABEL
-from claims.models import Allocation, Price, PriceBook, Request
+from claims.models import Allocation, Flavor, Placement, Price, PriceBook, Request
 from inventory import clusters
 from inventory.cdi import tokens as node_tokens
 from inventory.findings.handling import acknowledge
@@ -32,11 +32,12 @@ from inventory.models import (
 )
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
+from portal.accounts.invitations import invite
 from portal.accounts.models import ApiToken, Membership, User
 from portal.accounts.tokens import issue_token
 from portal.kube.resources import DEVICE_CLASSES, Resource
 from tests.access.table import SCOPES
-from tests.cast import PASSWORD, Cast, make_cast
+from tests.cast import PASSWORD, Cast, make_cast, person
 from tests.claims.fakes import FakeCluster
 from tests.inventory_pages.factories import (
     LONG_AGO,
@@ -134,6 +135,8 @@ def reachable_cluster() -> Iterator[AccessCluster]:
 def make_world(answering: AccessCluster) -> World:
     """Fills the database."""
     cast, now = make_cast(), timezone.now()
+    # A second lead: the last one could neither leave nor become a member.
+    Membership.objects.create(user=person("lars"), project=cast.project, role="lead")
     cluster = make_cluster()
     profile = make_profile()
     make_node(cluster, "gpu-01")
@@ -185,8 +188,12 @@ def make_world(answering: AccessCluster) -> World:
         cluster=cluster, node_name="gpu-01", actor=cast.administrator, now=now
     )
     own_token, _plain = issue(cast.member, ["inventory"])
-    announcement = announce(values={"level": 1, "text": "Spring tide"}, actor=cast.administrator, now=now)
     entry = record(now=now, actor=cast.lead, action="project.change", target=cast.project)
+    announcement = announce(values={"level": 1, "text": "Spring tide"}, actor=cast.administrator, now=now)
+    flavor, placement = make_flavors(cast, cluster)
+    invitation, secret = invite(
+        project=cast.project, role="member", lifetime=timedelta(days=7), actor=cast.lead, now=now
+    )
     failed = make_request(cast, cluster, state=Request.State.FAILED)
     fresh = make_request(cast, cluster, state=Request.State.SUBMITTED)
     return World(
@@ -209,6 +216,11 @@ def make_world(answering: AccessCluster) -> World:
             "owners-token": own_token.token_key,
             "entry": entry.pk,
             "announcement": announcement.pk,
+            "teammate": cast.teammate.pk,
+            "flavor": flavor.slug,
+            "placement": placement.pk,
+            "invitation": invitation.pk,
+            "invitation-secret": secret,
         },
         sessions={role: _session(user) for role, user in _by_role(cast).items()},
         tokens={scope: issue(cast.administrator, [scope])[1] for scope in SCOPES},
@@ -235,6 +247,19 @@ def make_request(cast: Cast, cluster: Cluster, **values: Any) -> Request:
         }
     )  # fmt: skip
     return made
+
+
+def make_flavors(cast: Cast, cluster: Cluster) -> tuple[Flavor, Placement]:
+    """Two flavors for everybody, and where the second is served: in both ways, so that it can be switched."""
+    now = timezone.now()
+    _first, flavor = (
+        flavors.create(terms=flavors.Terms(slug=slug, name=slug), user=cast.administrator, now=now)
+        for slug in ("small", "large")
+    )
+    placement = Placement.objects.create(
+        flavor=flavor, cluster=cluster, device_class="gpu.nvidia.com", extended_resource="nvidia.com/gpu"
+    )
+    return flavor, placement
 
 
 def make_finding(cluster: Cluster, device: str) -> Finding:
