@@ -34,7 +34,7 @@ def announce(
             actor=actor,
             action="announcement.create",
             target=announcement,
-            after={name: values[name] for name in FIELDS},
+            after={name: values[name] for name in FIELDS if name in values},
             source_ip=source_ip,
         )
     return announcement
