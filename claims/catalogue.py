@@ -86,7 +86,13 @@ def entries(
     if slug:
         rows = rows.filter(slug=slug)
     rows = rows.order_by("position", "name", "pk").prefetch_related("placements__cluster")
-    flavors = list(rows)
+    return entries_of(list(rows), prices=prices, now=now, fleet_of=fleet_of)
+
+
+def entries_of(
+    flavors: Sequence[Flavor], *, prices: PriceList, now: datetime, fleet_of: FleetOf = fleet
+) -> list[Entry]:
+    """The same of these flavors, whose `placements__cluster` was prefetched."""
     placed = []
     for flavor in flavors:
         for placement in flavor.placements.all():

@@ -14,7 +14,7 @@ from claims import manifests, snippets
 from claims.advance import Mirror
 from claims.charges import charges_of_request
 from claims.engine import claim_of, node_tolerations
-from claims.models import FINAL_STATES, Request
+from claims.models import FINAL_STATES, Decision, Request
 from claims.preview import FleetOf, reasons_of
 from claims.pricing import Statement
 from claims.rehearsal import manifest_of
@@ -102,6 +102,7 @@ class Story:
     devices: Sequence[DeviceHeld]
     cost: Statement
     timeline: Sequence[Step]
+    decisions: Sequence[Decision]
     snippet: str
     manifest: str
     workload: str
@@ -151,6 +152,7 @@ class Story:
             self.pods,
             self.devices,
             self.timeline,
+            [decision.pk for decision in self.decisions],
             cost,
         )
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
@@ -173,6 +175,7 @@ def story(*, request: Request, now: datetime) -> Story:
         devices=_devices(mirror.claims.get(str(request.key), [])),
         cost=charges_of_request(request=request, now=now),
         timeline=_timeline(request),
+        decisions=list(request.decisions.select_related("person").order_by("at")),
         snippet=snippets.lines(use),
         # Of an entitlement nothing is sent.
         manifest="" if request.shape == Shape.ENTITLEMENT else manifests.as_yaml(manifest_of(request)),

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from claims.views import catalogue, cost, flavors, history, requests
+from claims.views import approvals, catalogue, cost, flavors, history, requests
 
 urlpatterns = [
     path("catalogue/", catalogue.catalogue, name="catalogue"),
@@ -21,6 +21,9 @@ urlpatterns = [
     path("requests/new/", requests.request_create, name="request-create"),
     path("requests/preview/", requests.request_preview, name="request-preview"),
     path("requests/<uuid:key>/", requests.request_detail, name="request-detail"),
+    path("requests/<uuid:key>/approve/", approvals.request_approve, name="request-approve"),
+    path("requests/<uuid:key>/reject/", approvals.request_reject, name="request-reject"),
+    path("approvals/", approvals.approval_list, name="approval-list"),
     path("requests/<uuid:key>/hold/", requests.request_hold, name="request-hold"),
     path("requests/<uuid:key>/release/", requests.request_release, name="request-release"),
     path("requests/<uuid:key>/cancel/", requests.request_cancel, name="request-cancel"),

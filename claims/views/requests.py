@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims import asks, requests
+from claims.approvals import decidable, may_decide
 from claims.asking import UnableToSubmit
 from claims.browse import chosen, filtered, get_request_or_404, may_end
 from claims.forms import RequestForm, initial_values
@@ -45,6 +46,7 @@ def request_list(request: HttpRequest) -> HttpResponse:
         "projects": Project.objects.all().detailed_to(user).order_by("name"),
         "states": [("active", _("not over yet")), ("over", _("over")), *Request.State.choices],
         "can_request": Project.objects.all().workable_by(user).exists(),
+        "to_decide": decidable(user).count(),
     }
     return htmx.render(request, "claims/request_list.html", context, partial="rows")
 
@@ -94,6 +96,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
         "why_not": why_not(found),
         "may_act": access.may_work_in(user, found.project),
         "may_end": may_end(user, found),
+        "may_decide": may_decide(user, found, told.decisions),
     }
     return htmx.render(request, "claims/request_detail.html", context, partial="status", finished=told.final)
 

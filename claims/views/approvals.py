@@ -1,0 +1,94 @@
+"""Approvals: the queue of leads and administrators, and deciding. Never by GET."""
+
+import uuid
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from claims import approvals
+from claims.approvals import UnableToDecide, Verdict, decidable, queue
+from claims.browse import get_request_or_404
+from claims.pricing import price_list
+from portal import access, htmx
+from portal.access import person
+from portal.accounts.audit import source_ip
+from portal.accounts.models import Membership, User
+
+PAGE_SIZE = 25
+
+
+@require_safe
+def approval_list(request: HttpRequest) -> HttpResponse:
+    """What waits for a decision in the projects that the reader leads, the oldest first; administrators see
+    all of it."""
+    user = person(request)
+    if not _may_look(user):
+        raise PermissionDenied(_("Only leads and administrators decide about requests."))
+    return _page(request, user)
+
+
+@require_POST
+def request_approve(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """Agree to a request."""
+    return _decide(request, key, Verdict.APPROVED, _("Approved."))
+
+
+@require_POST
+def request_reject(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
+    """Turn a request down; the comment says why."""
+    return _decide(request, key, Verdict.REJECTED, _("Rejected."))
+
+
+def _decide(request: HttpRequest, key: uuid.UUID, verdict: str, done: str) -> HttpResponse:
+    user = person(request)
+    found = get_request_or_404(user, key)
+    comment = request.POST.get("comment", "")
+    try:
+        approvals.decide(
+            request=found,
+            user=user,
+            verdict=verdict,
+            comment=comment,
+            now=timezone.now(),
+            source_ip=source_ip(request),
+        )
+    except UnableToDecide as error:
+        if error.field:
+            # Back to the queue with what was typed: nothing is lost.
+            refused = {"key": found.key, "comment": comment, "message": error.message}
+            return _page(request, user, refused=refused, status=422)
+        messages.error(request, error.message)
+    else:
+        messages.success(request, done)
+    if request.POST.get("back") == "request":
+        return htmx.redirect(request, "request-detail", key)
+    return htmx.redirect(request, "approval-list")
+
+
+def _page(
+    request: HttpRequest, user: User, *, refused: dict[str, object] | None = None, status: int = 200
+) -> HttpResponse:
+    rows = (
+        decidable(user)
+        .select_related("project", "cluster", "requester", "flavor")
+        .defer("cluster__kubeconfig_encrypted", "spec")
+        .order_by("created_at", "pk")
+    )
+    page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "rows": queue(list(page.object_list), user=user, prices=price_list(), now=timezone.now()),
+        "refused": refused,
+    }
+    return htmx.render(request, "claims/approval_list.html", context, partial="rows", status=status)
+
+
+def _may_look(user: User) -> bool:
+    if access.may_read_everything(user):
+        return True
+    return Membership.objects.filter(user=user, role=Membership.Role.LEAD).exists()
