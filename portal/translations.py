@@ -53,7 +53,8 @@ def messages_of_source() -> Catalog:
                 _add(catalog, place, text, _names(text))
     in_templates = {**KEYWORDS, "_": KEYWORDS["gettext"]}
     for folder in TEMPLATES:
-        for path in sorted((ROOT / folder).rglob("*.html")):
+        # Pages, and the texts of mails.
+        for path in sorted([*(ROOT / folder).rglob("*.html"), *(ROOT / folder).rglob("*.txt")]):
             place = path.relative_to(ROOT).as_posix()
             _add(catalog, place, _as_python(path.read_text(encoding="utf-8")), in_templates)
     for sentence in _sentences_of_engine():
