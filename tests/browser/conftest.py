@@ -3,9 +3,8 @@ from typing import Any
 import pytest
 
 from tests.cast import cast, cheap_passwords
-from tests.chromium import browser
 
-__all__ = ["browser", "cast", "cheap_passwords"]
+__all__ = ["cast", "cheap_passwords"]
 
 
 @pytest.fixture(autouse=True)

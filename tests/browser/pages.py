@@ -14,6 +14,8 @@ from tests.browser.world import World
 ROLES = ("member", "lead", "stranger", "finance", "administrator", "auditor", "anonymous")
 
 EVERYBODY = ROLES[:-1]
+# Finance came here through an identity provider.
+WITH_PASSWORD = tuple(role for role in EVERYBODY if role != "finance")
 PROJECT = ("member", "lead", "administrator", "auditor")
 LEADS = ("lead", "administrator")
 READERS = ("administrator", "auditor")
@@ -60,9 +62,16 @@ PAGES: tuple[Page, ...] = (
     at("device-detail", pk="held"),
     at("device-detail", pk="ill", variant="tainted"),
     at("device-detail", pk="whole", variant="partitioned"),
+    at("pod-detail", *PROJECT, **_cluster, namespace="tides", name="harmonics-worker-0"),
+    at("claim-detail", *PROJECT, **_cluster, namespace="tides", name="harmonics"),
+    at("workload-detail", *PROJECT, **_cluster, namespace="tides", kind="Job", name="sweep"),
+    at("namespace-detail", *PROJECT, **_cluster, name="tides"),
+    at("chart-occupancy"),
+    at("chart-waiting"),
+    at("chart-cost"),
     at("project-list"),
     at("project-create", *ADMINISTRATORS),
-    Page("project-detail", PROJECT, (("slug", "tides"),), heavy=True),
+    at("project-detail", *PROJECT, slug="tides"),
     at("project-edit", *ADMINISTRATORS, slug="tides"),
     at("api-docs"),
     at("project-leave", "member", slug="tides"),
@@ -74,17 +83,17 @@ PAGES: tuple[Page, ...] = (
     at("account_inactive", "anonymous"),
     at("account_signup", "anonymous"),
     at("account_change_password"),
-    at("account_reauthenticate"),
+    at("account_reauthenticate", *WITH_PASSWORD),
     at("account_set_password", "finance", variant="of-provider"),
     at("account_email"),
     at("mfa_index"),
     at("mfa_index", "lead", variant="on"),
-    at("mfa_activate_totp"),
+    at("mfa_activate_totp", "member", "stranger", "administrator"),
     at("mfa_deactivate_totp", "lead"),
     at("mfa_generate_recovery_codes", "lead"),
     at("mfa_view_recovery_codes", "lead"),
     at("mfa_list_webauthn"),
-    at("mfa_add_webauthn"),
+    at("mfa_add_webauthn", *WITH_PASSWORD),
     at("mfa_reauthenticate", "lead"),
     at("account_reset_password", "anonymous"),
     at("account_reset_password_done", "anonymous"),
@@ -92,6 +101,7 @@ PAGES: tuple[Page, ...] = (
     at("account_email_verification_sent", "anonymous"),
     Page("invitation-open", ("anonymous",), (("secret", "invitation"),), follows=True),
     at("invitation-list", *LEADS, slug="tides"),
+    at("import-people", *ADMINISTRATORS),
     at("person-list", *READERS),
     at("person-detail", *READERS, pk="person"),
     at("person-switch", *ADMINISTRATORS, pk="person"),
@@ -108,6 +118,8 @@ PAGES: tuple[Page, ...] = (
     # --- inventory
     at("device-list"),
     at("device-list", query="q=nothing-is-called-so", variant="empty"),
+    at("pool-list"),
+    at("pool-detail", **_cluster, driver="gpu.nvidia.com", name="mig-01"),
     at("node-list"),
     at("node-detail", **_cluster, name="gpu-01"),
     at("node-detail", **_cluster, name="old-00", variant="counted"),
@@ -152,10 +164,7 @@ PAGES: tuple[Page, ...] = (
     at("request-detail", *PROJECT, key="request-failed", variant="failed"),
     at("request-release", "member", "lead", "administrator", key="request-in-use"),
     at("request-cancel", "member", "administrator", key="request-submitted"),
-    Page("history", heavy=True),
-    Page("chart-occupancy", heavy=True),
-    Page("chart-waiting", heavy=True),
-    Page("chart-cost", heavy=True),
+    at("history"),
     at("cost"),
     at("cost", query="from=2001-01-01&to=2001-01-31", variant="empty"),
 )
@@ -185,8 +194,17 @@ REFUSING = (
 # Pages that are there before anything else is.
 BARE = (
     *("home", "search", "project-list", "device-list", "node-list", "cdi-list", "queue-list", "cluster-list"),
+    *(
+        "pool-list",
+        "catalogue",
+        "flavor-list",
+        "person-list",
+        "chart-occupancy",
+        "chart-waiting",
+        "chart-cost",
+    ),
     *("class-list", "class-create", "finding-list", "finding-checks", "finding-task-list", "contract-list"),
-    *("request-list", "request-create", "history", "cost", "audit-list", "token-list"),
+    *("request-list", "request-create", "history", "cost", "chart-cost", "audit-list", "token-list"),
 )
 
 # Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.
@@ -194,7 +212,6 @@ NOT_PAGES: dict[str, str] = {
     "set_language": "post",
     "announcement-end": "post",
     "announcement-dismiss": "post",
-    "chart-timeline": "part",
     "member-add": "post",
     "member-role": "post",
     "binding-add": "post",
@@ -220,6 +237,8 @@ NOT_PAGES: dict[str, str] = {
     "account_reset_password_from_key": "step",
     "account_confirm_email": "step",
     "mfa_download_recovery_codes": "file",
+    "chart-timeline": "file",
+    "device-expression": "part",
     "expression-check": "part",
     "request-preview": "part",
     "device-export": "file",

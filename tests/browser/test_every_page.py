@@ -1,5 +1,6 @@
 """Every page in a browser: it keeps the policy, fits, is accessible and speaks the reader's language."""
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 from uuid import UUID
@@ -9,14 +10,29 @@ from django.urls import NoReverseMatch, reverse
 from playwright.sync_api import Browser
 
 from portal.accounts.models import User
-from tests.browser.inspection import inspecting
+from tests.browser.inspection import Inspector, inspecting
 from tests.browser.pages import BARE, FAULTS, NOT_PAGES, PAGES, REFUSING, ROLES, route_names
-from tests.browser.plan import LANGUAGES, LOOKS, PAIRWISE, SIZES, THEMES, Look, Visit, exhaustive, pairwise
+from tests.browser.plan import (
+    CONTRASTS,
+    LANGUAGES,
+    LOOKS,
+    SIZES,
+    THEMES,
+    Look,
+    Visit,
+    exhaustive,
+    pairwise,
+    share,
+)
 from tests.browser.sessions import signed_in
-from tests.browser.world import make_world
+from tests.browser.world import World, make_world
 from tests.cast import Cast
 
 pytestmark = pytest.mark.timeout(600)
+
+
+def _name(contrast: tuple[Look, Look]) -> str:
+    return str(contrast[0])
 
 
 def in_browser(test: Any) -> Any:
@@ -56,7 +72,7 @@ def sample_address(name: str) -> str:
 
 
 def test_every_pair_of_role_theme_language_and_size_is_met() -> None:
-    met = {pair for look in PAIRWISE for visit in pairwise(look, PAGES) for pair in _pairs(visit, look)}
+    met = {pair for look in LOOKS for visit in pairwise(look, PAGES) for pair in _pairs(visit, look)}
     values = [("role", ROLES), ("theme", THEMES), ("language", LANGUAGES), ("size", tuple(SIZES))]
     for index, (one, firsts) in enumerate(values):
         for other, seconds in values[index + 1 :]:
@@ -82,61 +98,81 @@ def _pairs(visit: Visit, look: Look) -> list[tuple[str, str, str, str]]:
 def base(live_server: Any, settings: Any) -> str:
     """Where the portal is, with the addresses at which it fails."""
     settings.ROOT_URLCONF = "tests.browser.urls"
-    # Errors are told here as on a real desk, without being logged to the output of the tests.
-    settings.DEBUG_PROPAGATE_EXCEPTIONS = False
     return str(live_server.url)
 
 
 @in_browser
-@pytest.mark.parametrize("look", PAIRWISE, ids=str)
-def test_every_page(browser: Browser, base: str, cast: Cast, look: Look) -> None:
-    visit_all(browser, base, cast, look, pairwise(look, PAGES))
+@pytest.mark.parametrize("contrast", CONTRASTS, ids=_name)
+def test_every_page_is_fit_for_everybody(
+    browser: Browser, base: str, cast: Cast, contrast: tuple[Look, Look]
+) -> None:
+    world = make_world(cast)
+    for look in contrast:
+        with inspecting(browser, look, users_of(cast), base) as inspector:
+            visit(inspector, world, pairwise(look, PAGES))
+            refuse(inspector, world, share(REFUSING, contrast))
+            fail(inspector, share(FAULTS, contrast))
 
 
 @in_browser
-@pytest.mark.parametrize("look", PAIRWISE[1:3], ids=str)
-def test_every_list_before_there_is_anything(browser: Browser, base: str, cast: Cast, look: Look) -> None:
-    visit_bare(browser, base, cast, look)
+@pytest.mark.parametrize("contrast", CONTRASTS[:1], ids=_name)
+def test_every_list_says_what_to_do_before_there_is_anything(
+    browser: Browser, base: str, cast: Cast, contrast: tuple[Look, Look]
+) -> None:
+    for look in contrast:
+        with inspecting(browser, look, users_of(cast), base) as inspector:
+            visit_bare(inspector)
 
 
-@in_browser
 @pytest.mark.long
+@in_browser
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("look", LOOKS, ids=str)
-def test_every_page_for_everybody(browser: Browser, base: str, cast: Cast, look: Look) -> None:
-    visit_all(browser, base, cast, look, exhaustive(look, PAGES))
-
-
-@in_browser
-@pytest.mark.long
-@pytest.mark.parametrize("look", [look for look in LOOKS if look not in PAIRWISE[1:3]], ids=str)
-def test_every_list_before_there_is_anything_in_other_looks(
+def test_every_page_is_fit_for_everybody_in_every_look(
     browser: Browser, base: str, cast: Cast, look: Look
 ) -> None:
-    visit_bare(browser, base, cast, look)
-
-
-def visit_all(browser: Browser, base: str, cast: Cast, look: Look, visits: list[Visit]) -> None:
-    """Pages, what their forms say when they are sent empty, and pages of errors."""
     world = make_world(cast)
-    refusing = {page.name: page for page in PAGES if page.name in REFUSING}
     with inspecting(browser, look, users_of(cast), base) as inspector:
-        for visit in visits:
-            inspector.become(visit.role)
-            inspector.open(visit.page.path(world), name=visit.page.name, status=visit.page.status)
-        inspector.become("administrator")
-        for name, page in refusing.items():
-            inspector.open(page.path(world), name=name, picture=False)
-            inspector.submit_empty(f"{name}-refused")
-        for path, status, name in FAULTS:
-            inspector.open(path, name=name, status=status)
+        visit(inspector, world, exhaustive(PAGES))
+        refuse(inspector, world, REFUSING)
+        fail(inspector, FAULTS)
 
 
-def visit_bare(browser: Browser, base: str, cast: Cast, look: Look) -> None:
+@pytest.mark.long
+@in_browser
+@pytest.mark.parametrize("look", [look for look in LOOKS if look not in CONTRASTS[0]], ids=str)
+def test_every_list_says_what_to_do_in_other_looks(
+    browser: Browser, base: str, cast: Cast, look: Look
+) -> None:
     with inspecting(browser, look, users_of(cast), base) as inspector:
-        inspector.become("administrator")
-        for name in BARE:
-            inspector.open(reverse(name), name=f"{name}-bare")
+        visit_bare(inspector)
+
+
+def visit(inspector: Inspector, world: World, visits: list[Visit]) -> None:
+    for one in visits:
+        inspector.become(one.role)
+        inspector.open(one.page.path(world), name=one.page.name, status=one.page.status)
+
+
+def refuse(inspector: Inspector, world: World, names: Sequence[str]) -> None:
+    """What forms say when they are sent empty."""
+    pages = {page.name: page for page in PAGES}
+    inspector.become("administrator")
+    for name in names:
+        inspector.open(pages[name].path(world), name=name, picture=False)
+        inspector.submit_empty(f"{name}-refused")
+
+
+def fail(inspector: Inspector, faults: Sequence[tuple[str, int, str]]) -> None:
+    inspector.become("administrator")
+    for path, status, name in faults:
+        inspector.open(path, name=name, status=status)
+
+
+def visit_bare(inspector: Inspector) -> None:
+    inspector.become("administrator")
+    for name in BARE:
+        inspector.open(reverse(name), name=f"{name}-bare")
 
 
 def users_of(cast: Cast) -> dict[str, User]:

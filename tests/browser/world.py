@@ -26,17 +26,20 @@ from inventory.models import (
     Device,
     DeviceProfile,
     DiagnosisTask,
+    Job,
     LocalQueue,
     NamespaceBinding,
     PlatformContract,
+    Pod,
+    PodEvent,
     QueuedWorkload,
     ResourceQuota,
     ResourceSlice,
     Stream,
     SyncProblem,
 )
-from portal.accounts.audit import record
 from portal.accounts.announcements import announce
+from portal.accounts.audit import record
 from portal.accounts.invitations import invite
 from portal.accounts.models import Membership
 from portal.accounts.tokens import issue_token
@@ -98,6 +101,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
     _complete_slices()
     requests = _requests(cast, berlin, fleet, size)
     _past(cast, berlin, fleet, size)
+    _work(berlin)
     _surroundings(cast, berlin, size)
     task = _faults(cast, berlin)
     cdi = _cdi(cast, berlin)
@@ -321,6 +325,27 @@ def _past(cast: Cast, cluster: ClusterRow, fleet: Mapping[str, Any], size: int) 
     NamespaceBinding.objects.create(
         cluster=cluster, namespace="dunes", project=cast.project,
         valid_from=timezone.now() - timedelta(days=300), valid_until=timezone.now() - timedelta(days=90),
+    )  # fmt: skip
+
+
+def _work(cluster: ClusterRow) -> None:
+    """The Job whose Pod holds a device, a Pod that waits, and what the scheduler said about it."""
+    Job.objects.create(
+        cluster=cluster, namespace="tides", name="sweep", uid="job-sweep", resource_version="1",
+        parallelism=2, completions=4, active=1, succeeded=2, started_at=timezone.now() - timedelta(hours=5),
+    )  # fmt: skip
+    Pod.objects.filter(name="harmonics-worker-0").update(
+        owner_kind="Job", owner_name="sweep", owner_uid="job-sweep", extended_resources={},
+        started_at=timezone.now() - timedelta(hours=5),
+    )  # fmt: skip
+    waiting = Pod.objects.create(
+        cluster=cluster, namespace="tides", name="sweep-4-x7k2p", uid="pod-waiting", resource_version="1",
+        phase="Pending", claim_names={"gpu": "sweep-4"}, unschedulable_message=UNSCHEDULABLE,
+        owner_kind="Job", owner_name="sweep", owner_uid="job-sweep",
+    )  # fmt: skip
+    PodEvent.objects.create(
+        cluster=cluster, namespace="tides", pod_name=waiting.name, pod_uid=waiting.uid,
+        reason="FailedScheduling", message=UNSCHEDULABLE, count=7, last_at=timezone.now(),
     )  # fmt: skip
 
 

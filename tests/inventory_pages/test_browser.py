@@ -1,34 +1,16 @@
 """What a person does with the device browser and the class editor, in a real browser."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from inventory.models import ResourceSlice
 from tests.inventory_pages.conftest import Cast, Fleet
 from tests.inventory_pages.factories import hold, make_device, make_pool, make_profile
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("There is no Chromium on this machine (Debian: apt-get install chromium).")
-    # Playwright's loop runs in this thread, where the tests also ask the database.
-    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield running
-        running.close()
-    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
 @pytest.fixture
