@@ -11,6 +11,7 @@ from inventory.bindings import bind
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Membership, Project, User
 from portal.management.people import PASSWORD, PEOPLE, Person
+from portal.management.sample_catalogue import make_sample_catalogue
 
 CLUSTER = "northern"
 
@@ -88,6 +89,7 @@ def add_sample_cluster(*, kubeconfig: Path, now: datetime) -> None:
             # A day back, so that what already runs on the cluster has an owner from its start.
             project = Project.objects.get(slug=slug)
             bind(cluster=cluster, namespace=slug, project=project, valid_from=now - timedelta(days=1))
+    make_sample_catalogue(cluster=cluster, now=now)
 
 
 def _person(person: Person) -> User:
