@@ -10,15 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
 def desk() -> Iterator[str]:
-    """Django on an empty database: SQLite in a temporary directory, or what DATABASE_URL names (which must
-    be empty; ``python -m tests.postgres`` gives one). Yields the directory."""
-    with tempfile.TemporaryDirectory(prefix="claimdesk-bench-") as directory:
+    """Django on an empty database that is gone afterwards: SQLite in a temporary directory, or a new one on
+    the PostgreSQL server that DATABASE_URL names (``python -m tests.postgres`` starts one). Yields the
+    directory."""
+    with tempfile.TemporaryDirectory(prefix="claimdesk-bench-") as directory, _database():
         os.environ.setdefault("CLAIMDESK_SECRET_KEY", "only for benchmarks")
         os.environ["CLAIMDESK_DATA_DIR"] = directory
         os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
@@ -30,6 +32,27 @@ def desk() -> Iterator[str]:
 
         call_command("migrate", verbosity=0)
         yield directory
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    """Has DATABASE_URL name a database that nobody else uses."""
+    server = os.environ.get("DATABASE_URL", "")
+    if not server.startswith("postgres"):
+        yield
+        return
+    import psycopg
+    from psycopg import sql
+
+    name = f"claimdesk_bench_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        os.environ["DATABASE_URL"] = urlsplit(server)._replace(path=f"/{name}").geturl()
+        try:
+            yield
+        finally:
+            os.environ["DATABASE_URL"] = server
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @dataclass
