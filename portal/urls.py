@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("portal.accounts.api_urls")),
 ]
 
+handler400 = "portal.limits.bad_request"
 handler404 = "portal.api.handle_not_found"
 handler429 = "portal.accounts.limits.too_many"
 handler500 = "portal.api.handle_server_error"
