@@ -3,7 +3,8 @@
 - ``compile`` writes the .mo files that Django reads (a set-up step; they are not committed);
 - ``extract`` brings the .po files up to date with the source: new messages come in untranslated, those that
   the source no longer has go;
-- ``check`` fails when a message of the source is missing, untranslated or fuzzy in a catalogue.
+- ``check`` fails when a message of the source is missing, untranslated or fuzzy in a catalogue, or when a
+  template has a text that is not marked as one.
 
 Messages come from gettext calls in Python, from the templates' tags, and from the sentences of `portal.dra`,
 which is pure and so cannot mark its own.
@@ -22,6 +23,8 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_python
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+
+from portal.literals import literals_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE_DIR = ROOT / "locale"
@@ -143,7 +146,12 @@ def extract_all() -> None:
 
 def shortcomings() -> list[str]:
     """What is wrong with the catalogues, one line per message; empty when all is translated."""
-    source, found = messages_of_source(), []
+    source = messages_of_source()
+    found = [
+        f"not marked: {text!r} ({path.relative_to(ROOT).as_posix()})"
+        for folder in TEMPLATES
+        for path, text in literals_of(ROOT / folder)
+    ]
     for path, catalog in catalogues():
         name = path.parent.parent.name
         for message in source:
