@@ -18,12 +18,14 @@ START_DEADLINE = 30.0
 class EmbeddedCluster:
     """One embedded cluster on a port that stays the same over stops and kills.
 
-    `fleet` is what ``python -m portal.demo --fleet`` takes; `options` are further arguments of it.
+    `fleet` is what ``python -m portal.demo --fleet`` takes; `options` are further arguments of it, `module`
+    is run in its place by tests of servers that are put together otherwise.
     """
 
     directory: Path
     fleet: str = "none"
     options: tuple[str, ...] = ()
+    module: str = "portal.demo"
     port: int = field(default_factory=free_port)
     process: "subprocess.Popen[str] | None" = None
 
@@ -47,7 +49,7 @@ class EmbeddedCluster:
         with (self.directory / "log").open("a") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "portal.demo", "--port", str(self.port)),
+                    *(sys.executable, "-m", self.module, "--port", str(self.port)),
                     *("--data", str(self.directory / "data"), "--fleet", self.fleet),
                     *("--kubeconfig-out", str(self.kubeconfig), *self.options),
                 ],
