@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from django.utils.translation import gettext as _
 
 from inventory.models import Device, Pool, ResourceSlice
 from portal.dra.quantity import InvalidQuantity, Quantity
@@ -279,5 +280,20 @@ def _quantity(text: str) -> Quantity | None:
 
 
 def _policy(policy: Mapping[str, Any]) -> str:
-    """A request policy as a short line: "default 1Gi, from 1Gi in steps of 512Mi"."""
-    return as_yaml(policy).strip().replace("\n", ", ")
+    """What a request may ask for: "4Gi unless asked otherwise; 1Gi to 40Gi in steps of 1Mi"."""
+    said = []
+    if policy.get("default") is not None:
+        said.append(_("%(amount)s unless asked otherwise") % {"amount": policy["default"]})
+    if isinstance(values := policy.get("validValues"), list) and values:
+        said.append(_("one of %(amounts)s") % {"amounts": ", ".join(map(str, values))})
+    if isinstance(bounds := policy.get("validRange"), dict):
+        least, most, step = bounds.get("min"), bounds.get("max"), bounds.get("step")
+        if least is not None and most is not None:
+            said.append(_("%(least)s to %(most)s") % {"least": least, "most": most})
+        elif least is not None:
+            said.append(_("at least %(least)s") % {"least": least})
+        elif most is not None:
+            said.append(_("at most %(most)s") % {"most": most})
+        if step is not None:
+            said.append(_("in steps of %(step)s") % {"step": step})
+    return "; ".join(said)

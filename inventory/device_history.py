@@ -82,4 +82,4 @@ def _detail(facts: Mapping[str, Any]) -> StrOrPromise:
         value = f"={taint['value']}" if taint.get("value") else ""
         return f"{taint.get('key', '')}{value} {taint.get('effect', '')}"
     reason = facts.get("reason") or facts.get("unavailable")
-    return Device.Reason(reason).label if reason in Device.Reason.values else ""
+    return Device.Reason(reason).label if reason and reason in Device.Reason.values else ""

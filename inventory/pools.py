@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
 from inventory.models import Pool, ResourceSlice
@@ -42,15 +42,12 @@ def why_not(pool: Pool) -> str:
         said = _("It needs %(gate)s, which this cluster presumably has switched off.")
         return said % {"gate": pool.missing_gate}
     if not pool.complete:
-        said = ngettext(
-            "Its driver announces %(n)d slice of generation %(generation)d, of which %(seen)d is there."
-            " Until it is complete, the scheduler keeps its hands off all of its devices.",
-            "Its driver announces %(n)d slices of generation %(generation)d, of which %(seen)d are there."
-            " Until it is complete, the scheduler keeps its hands off all of its devices.",
-            pool.slices_expected,
+        said = _(
+            "%(seen)d of the %(expected)d slices that its driver announces for generation %(generation)d can"
+            " be seen. Until it is complete, the scheduler keeps its hands off all of its devices."
         )
-        values = {"n": pool.slices_expected, "generation": pool.generation, "seen": pool.slices_seen}
-        return said % values
+        seen = {"seen": pool.slices_seen, "expected": pool.slices_expected, "generation": pool.generation}
+        return said % seen
     if pool.problem:
         return _("The scheduler refuses all of its devices: %(why)s") % {"why": pool.problem}
     return ""

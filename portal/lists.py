@@ -148,6 +148,15 @@ class Listing:
             extra={name: clean_text(params[name], limit=4_000) for name in self.keeps if params.get(name)},
         )
 
+    def without(self, name: str) -> "Listing":
+        """The same list where one facet is no choice, and its column not worth showing at first: a desk with
+        one cluster need not be told which."""
+        return replace(
+            self,
+            columns=[replace(c, shown=False) if c.name == name else c for c in self.columns],
+            facets=[facet for facet in self.facets if facet.name != name],
+        )
+
     @property
     def default_columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns if column.shown or column.fixed)
@@ -242,6 +251,11 @@ class ListState:
         """A link to this view with some parameters replaced, from its first page on."""
         return f"?{urlencode(self.pairs(**changes))}"
 
+    @property
+    def here(self) -> str:
+        """The address of this view, page and all: for a part that asks for itself again."""
+        return self.path + self.href(page=self.page_asked if self.page_asked.isdigit() else "")
+
     def toggled(self, facet: str, value: str) -> str:
         """A link to this view with one value of a facet switched on or off."""
         now = self.values(facet)
@@ -308,10 +322,7 @@ def answer(
     """The page, or for htmx its `partial`; then the address follows, written as a person would."""
     response = htmx.render(request, template, {**context, "list": state}, partial=partial)
     if htmx.wants_partial(request) and htmx.details(request).trigger == "list-form":
-        href = state.href(
-            page=state.page_asked if state.page_asked.isdigit() and state.page_asked != "1" else ""
-        )
-        response["HX-Push-Url"] = state.path + (href if href != "?" else "")
+        response["HX-Push-Url"] = state.here.removesuffix("?")
     return response
 
 

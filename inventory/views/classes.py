@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.paginator import Paginator
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from inventory import describe
 from inventory.browse import DeviceSearch, FleetFacts, product_name
-from inventory.class_counts import class_rows
+from inventory.class_counts import ClassRow, class_rows
 from inventory.class_users import ClassUser, users_of
 from inventory.coverage import coverage_of_all
-from inventory.filters import DeviceFilter, clean_text
+from inventory.filters import DeviceFilter
 from inventory.holders import projects_of
 from inventory.models import DeviceClass
-from portal import htmx
+from portal import csvs, htmx, lists
 from portal.access import may_administer, may_read_everything, person
 from portal.accounts.models import Project, User
+from portal.lists import Choice, Column, Listing
 
-PAGE_SIZE = 50
 USERS_SHOWN = 50
 
 
@@ -42,28 +42,76 @@ class KindRow:
         return self.devices.total()
 
 
+LISTING = Listing(
+    "classes",
+    columns=(
+        Column("name", _("Class"), order=("name", "cluster__name"), fixed=True),
+        Column("selectors", _("Matches")),
+        Column("devices", _("Devices"), css="cd-number"),
+        Column("free", _("Free"), css="cd-number"),
+        Column("use", _("In use")),
+        Column("extended", _("Extended resource"), order=("extended_resource_name", "name")),
+        Column("age", _("Age"), order=("-created_at",), css="cd-nowrap", shown=False, nullable=True),
+        Column("cluster", _("Cluster"), order=("cluster__name", "name")),
+    ),
+    facets=(
+        Choice(
+            "kind",
+            _("Which"),
+            conditions={
+                "extended": ~Q(extended_resource_name=""),
+                "problem": ~Q(problem=""),
+                "unmatched": Q(problem="", matches=None),
+            },
+            labels={
+                "extended": _("with an extended resource"),
+                "problem": _("cannot be evaluated"),
+                "unmatched": _("matches no device"),
+            },
+        ),
+        Choice("cluster", _("Cluster"), column="cluster__name"),
+    ),
+    search=("name", "extended_resource_name"),
+    sort="name",
+)
+CSV_HEADER = (
+    *("cluster", "class", "extended_resource", "selectors", "problem", "matched"),
+    *("free", "partly", "held", "unavailable", "unknown", "created_at"),
+)
+
+
 @require_safe
-def class_list(request: HttpRequest) -> HttpResponse:
+def class_list(request: HttpRequest) -> HttpResponseBase:
     """Classes of all clusters with matched and free devices; the first of their selectors, and what is
     wrong."""
     coverage = coverage_of_all(now=timezone.now())
-    text = clean_text(request.GET.get("q", ""))
-    cluster = clean_text(request.GET.get("cluster", ""))
-    wanted = Q(name__icontains=text) | Q(extended_resource_name__icontains=text) if text else Q()
-    if cluster:
-        wanted &= Q(cluster__name=cluster)
-    classes = DeviceClass.objects.filter(wanted).order_by("name", "cluster__name")
-    page = Paginator(classes, PAGE_SIZE).get_page(request.GET.get("page"))
+    listing = LISTING if len(coverage) > 1 else LISTING.without("cluster")
+    if (chosen := listing.remembered(request)) is not None:
+        return chosen
+    state = listing.read(request)
+    classes = state.narrowed(DeviceClass.objects.all())
+    if state.wants_csv:
+        rows = class_rows(list(state.ordered(classes)), coverage=coverage)
+        return csvs.download("device-classes.csv", CSV_HEADER, map(_line, rows))
+    page = state.page(classes)
     context = {
         "page": page,
         "rows": class_rows(list(page.object_list), coverage=coverage),
-        "text": text,
-        "cluster": cluster,
-        "clusters": [c.cluster.name for c in coverage.values()],
+        "facets": state.facets(DeviceClass.objects.all()),
         "behind": [c for c in coverage.values() if not c.in_step],
         "may_administer": may_administer(person(request)),
     }
-    return htmx.render(request, "inventory/class_list.html", context, partial="classes")
+    return lists.answer(request, "inventory/class_list.html", context, state=state)
+
+
+def _line(row: ClassRow) -> tuple[Any, ...]:
+    found, counts = row.device_class, row.devices
+    return (
+        *(row.cluster.name, found.name, found.extended_resource_name),
+        *(" && ".join(f"({part})" for part in selectors_of(found.spec)), found.problem, row.matched),
+        *(counts.get(state, 0) for state in ("free", "partly", "held", "unavailable", "unknown")),
+        found.created_at.isoformat() if found.created_at else "",
+    )
 
 
 @require_safe

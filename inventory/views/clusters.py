@@ -2,20 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.core.paginator import Paginator
 from django.db.models import Count
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage, coverage_of, coverage_of_all
 from inventory.models import Cluster, DeviceTaintRule, Node, Pool, Stream, SyncProblem
 from inventory.tallies import Tally, tallies
-from portal import htmx
+from portal import csvs, htmx, lists
 from portal.access import may_administer, may_read_everything, person
+from portal.lists import Choice, Column, Listing
 
 PROBLEMS_SHOWN = 50
 POOLS_SHOWN = 50
@@ -61,25 +64,80 @@ class ProblemRow:
     reason: str
 
 
+LISTING = Listing(
+    "clusters",
+    columns=(
+        Column("name", _("Cluster"), order=("name",), fixed=True),
+        Column("state", _("State"), order=("state", "name")),
+        Column("version", _("Kubernetes"), order=("server_version", "name")),
+        Column("nodes", _("Nodes"), css="cd-number"),
+        Column("devices", _("Devices"), css="cd-number"),
+        Column("use", _("In use")),
+        Column("problems", _("Problems"), css="cd-number"),
+        Column("region", _("Region"), order=("region", "name"), shown=False),
+        Column("contact", _("Last contact"), order=("contacted_at",), shown=False, nullable=True),
+    ),
+    facets=(
+        Choice("state", _("State"), column="state", labels=dict(Cluster.State.choices)),
+        Choice("region", _("Region"), column="region"),
+    ),
+    search=("name", "region", "server_version"),
+    sort="name",
+)
+CSV_HEADER = (
+    *("cluster", "region", "state", "in_step", "as_of", "kubernetes", "nodes"),
+    *("free", "partly", "held", "unavailable", "unknown", "partitions", "problems"),
+)
+
+
 @require_safe
-def cluster_list(request: HttpRequest) -> HttpResponse:
+def cluster_list(request: HttpRequest) -> HttpResponseBase:
     """All clusters with their state; a fixed number of queries."""
+    if (chosen := LISTING.remembered(request)) is not None:
+        return chosen
+    state = LISTING.read(request)
+    clusters = state.narrowed(Cluster.objects.only("pk"))
+    if state.wants_csv:
+        rows = cluster_rows(list(state.ordered(clusters)))
+        return csvs.download("clusters.csv", CSV_HEADER, map(_line, rows))
+    page = state.page(clusters)
+    context = {
+        "page": page,
+        "rows": cluster_rows(list(page.object_list)),
+        "facets": state.facets(Cluster.objects.all()),
+        "may_administer": may_administer(person(request)),
+    }
+    return lists.answer(request, "inventory/cluster_list.html", context, state=state, partial="clusters")
+
+
+def cluster_rows(clusters: Sequence[Cluster]) -> list[ClusterRow]:
+    """What the list tells of these clusters."""
     coverage = coverage_of_all(now=timezone.now())
     counted = tallies(coverage)
     nodes = dict(Node.objects.order_by().values_list("cluster").annotate(Count("pk")))
     problems = dict(SyncProblem.objects.order_by().values_list("cluster").annotate(Count("pk")))
-    rows = [
+    return [
         ClusterRow(
-            cluster=c.cluster,
-            coverage=c,
+            cluster=coverage[pk].cluster,
+            coverage=coverage[pk],
             tally=counted[pk],
             nodes=nodes.get(pk, 0),
             problems=problems.get(pk, 0),
         )
-        for pk, c in coverage.items()
+        for pk in (cluster.pk for cluster in clusters)
+        if pk in coverage
     ]
-    context = {"rows": rows, "may_administer": may_administer(person(request))}
-    return htmx.render(request, "inventory/cluster_list.html", context, partial="clusters")
+
+
+def _line(row: ClusterRow) -> tuple[Any, ...]:
+    counts = row.tally.whole
+    return (
+        *(row.cluster.name, row.cluster.region, row.cluster.state, row.coverage.in_step),
+        row.coverage.as_of.isoformat() if row.coverage.as_of else "",
+        *(row.cluster.server_version, row.nodes),
+        *(counts.get(state, 0) for state in ("free", "partly", "held", "unavailable", "unknown")),
+        *(row.tally.partition_total, row.problems),
+    )
 
 
 @require_safe

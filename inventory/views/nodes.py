@@ -1,25 +1,27 @@
 """Nodes: the list, and one node with its devices, counted units and Pods."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
-from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from inventory.browse import FleetFacts
-from inventory.coverage import coverage_of_all
-from inventory.filters import clean_text
+from inventory.coverage import Coverage, coverage_of_all
 from inventory.holders import projects_of
 from inventory.models import Device, Node, Pod
 from inventory.rows import device_rows, node_rows
-from portal import htmx
+from portal import csvs, htmx, lists
 from portal.access import may_read_everything, person
 from portal.accounts.models import Project, User
+from portal.lists import Choice, Column, Listing
 
-PAGE_SIZE = 50
 DEVICES_SHOWN = 200
 PODS_SHOWN = 200
 
@@ -32,39 +34,87 @@ class PodRow:
     project: Project | None
 
 
+LISTING = Listing(
+    "nodes",
+    columns=(
+        Column("name", _("Node"), order=("name", "cluster__name"), fixed=True),
+        Column("condition", _("Condition")),
+        Column("devices", _("Devices"), css="cd-number"),
+        Column("use", _("In use")),
+        Column("counted", _("Device Plugin units")),
+        Column("kubelet", _("Kubelet"), order=("kubelet_version",), shown=False),
+        Column("runtime", _("Container runtime"), order=("container_runtime",), shown=False),
+        Column("kernel", _("Kernel"), order=("kernel_version",), shown=False),
+        Column("os", _("Operating system"), order=("os_image",), shown=False),
+        Column("age", _("Age"), order=("-created_at",), css="cd-nowrap", shown=False, nullable=True),
+        Column("cluster", _("Cluster"), order=("cluster__name", "name")),
+    ),
+    facets=(
+        Choice(
+            "condition",
+            _("Condition"),
+            conditions={
+                "ready": Q(ready=True, unschedulable=False),
+                "cordoned": Q(unschedulable=True),
+                "not-ready": Q(ready=False),
+                "tainted": ~Q(taints=[]),
+                "counted": ~Q(capacity={}),
+            },
+            labels={
+                "ready": _("ready for Pods"),
+                "cordoned": _("cordoned"),
+                "not-ready": _("not ready"),
+                "tainted": _("tainted"),
+                "counted": _("with Device Plugin units"),
+            },
+        ),
+        Choice("kubelet", _("Kubelet"), column="kubelet_version"),
+        Choice("cluster", _("Cluster"), column="cluster__name"),
+    ),
+    search=("name",),
+    sort="name",
+)
+CSV_HEADER = (
+    *("cluster", "node", "ready", "cordoned", "taints", "free", "partly", "held", "unavailable", "unknown"),
+    *("partitions", "counted_units", "kubelet", "container_runtime", "kernel", "os", "created_at"),
+)
+CSV_CHUNK = 500
+
+
 @require_safe
-def node_list(request: HttpRequest) -> HttpResponse:
+def node_list(request: HttpRequest) -> HttpResponseBase:
     """Nodes that have devices or counted units, or might have them, by name."""
     coverage = coverage_of_all(now=timezone.now())
-    text = clean_text(request.GET.get("q", ""))
-    chosen = clean_text(request.GET.get("cluster", ""))
-    condition = request.GET.get("condition", "")
-    nodes = Node.objects.filter(_wanted(text, chosen, condition)).order_by("name", "pk")
-    page = Paginator(nodes, PAGE_SIZE).get_page(request.GET.get("page"))
+    listing = LISTING if len(coverage) > 1 else LISTING.without("cluster")
+    if (chosen := listing.remembered(request)) is not None:
+        return chosen
+    state = listing.read(request)
+    nodes = state.narrowed(Node.objects.all())
+    if state.wants_csv:
+        return csvs.download("nodes.csv", CSV_HEADER, _lines(state.ordered(nodes), coverage))
+    page = state.page(nodes)
     context = {
         "page": page,
         "rows": node_rows(list(page.object_list), coverage=coverage),
-        "text": text,
-        "cluster": chosen,
-        "condition": condition,
-        "narrows": bool(text or chosen or condition),
-        "clusters": [c.cluster.name for c in coverage.values()],
+        "facets": state.facets(Node.objects.all()),
         "behind": [c for c in coverage.values() if not c.in_step],
     }
-    return htmx.render(request, "inventory/node_list.html", context, partial="nodes")
+    return lists.answer(request, "inventory/node_list.html", context, state=state)
 
 
-def _wanted(text: str, cluster: str, condition: str) -> Q:
-    wanted = Q(name__icontains=text) if text else Q()
-    if cluster:
-        wanted &= Q(cluster__name=cluster)
-    conditions = {
-        "ready": Q(ready=True, unschedulable=False),
-        "not-ready": Q(ready=False),
-        "cordoned": Q(unschedulable=True),
-        "counted": ~Q(capacity={}),
-    }
-    return wanted & conditions.get(condition, Q())
+def _lines(nodes: "QuerySet[Node]", coverage: Mapping[int, Coverage]) -> Iterator[tuple[Any, ...]]:
+    rows = nodes.iterator(chunk_size=CSV_CHUNK)
+    while chunk := list(islice(rows, CSV_CHUNK)):
+        for row in node_rows(chunk, coverage=coverage):
+            node, whole = row.node, row.whole
+            yield (
+                *(row.cluster.name, node.name, node.ready, node.unschedulable),
+                "; ".join(f"{t.get('key')}={t.get('value', '')}:{t.get('effect')}" for t in node.taints),
+                *(whole.get(state, 0) for state in ("free", "partly", "held", "unavailable", "unknown")),
+                *(row.partitions, "; ".join(f"{unit.name}={unit.allocatable}" for unit in row.counted)),
+                *(node.kubelet_version, node.container_runtime, node.kernel_version, node.os_image),
+                node.created_at.isoformat() if node.created_at else "",
+            )
 
 
 @require_safe

@@ -80,8 +80,9 @@ def instances_of(
     partitioning = describe.partitioning(device, held=held) if neighbours else None
     if partitioning is None:
         return None
+    whole = product_name(device.profile).partition(" MIG ")[0]
     found = [
-        _instance(neighbours[name], device, holders, coverage)
+        _instance(neighbours[name], device, holders, coverage, whole=whole)
         for name in partitioning.names
         if name in neighbours
     ]
@@ -102,12 +103,18 @@ def instances_of(
 
 
 def _instance(
-    other: Device, device: Device, holders: Mapping[int, Sequence[Holder]], coverage: Coverage
+    other: Device,
+    device: Device,
+    holders: Mapping[int, Sequence[Holder]],
+    coverage: Coverage,
+    *,
+    whole: str,
 ) -> Instance:
     state = other.state if coverage.in_step else UNKNOWN
     return Instance(
         device=other,
-        product=product_name(other.profile),
+        # "NVIDIA H100 80GB HBM3 MIG 1g.10gb" among its like is "MIG 1g.10gb".
+        product=product_name(other.profile).removeprefix(f"{whole} "),
         state=state,
         label=STATE_LABELS[state],
         holders=[h for h in holders.get(other.pk, ()) if not h.admin_access],

@@ -51,7 +51,7 @@ def test_a_pool_tells_everybody_its_devices_and_projects_and_nobody_a_claim(
         (
             {"complete": False, "slices_expected": 3, "generation": 7},
             "incomplete",
-            "announces 3 slices of generation 7, of which 1 is there",
+            "1 of the 3 slices that its driver announces for generation 7 can be seen",
         ),
         ({"problem": "device gpu-0 is there twice"}, "invalid", "refuses all of its devices: device gpu-0"),
         ({"missing_gate": "DRAPartitionableDevices"}, "needs a feature", "It needs DRAPartitionableDevices"),
@@ -63,7 +63,7 @@ def test_a_pool_that_the_scheduler_would_not_use_says_why(
     change(**fields)
     html = page(cast.client("stranger"), ONE)
     assert state in html
-    assert said.replace("1 is there", "1 are there") in html
+    assert said in html
     name = {"incomplete": "incomplete", "invalid": "invalid", "needs a feature": "gated"}[state]
     listed = page(cast.client("stranger"), f"/pools/?state={name}")
     assert ONE in listed
