@@ -5,6 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from portal import texts
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 # Errors that belong to no field alone.
@@ -23,13 +24,10 @@ def read_text(values: Mapping[str, object], name: str, *, limit: int = 0) -> str
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise WrongValue(_("This must be a text."))
-    text = str(value).replace("\r\n", "\n").strip()
-    if any(ord(c) < 32 and c not in "\n\t" for c in text):
-        raise WrongValue(_("This contains a control character."))
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise WrongValue(_("This contains half a character.")) from None
+        text = texts.plain(str(value))
+    except texts.UncleanText as unclean:
+        raise WrongValue(unclean.message) from None
     if limit and len(text) > limit:
         raise WrongValue(
             _("At most %(limit)s characters; this has %(length)s.") % {"limit": limit, "length": len(text)}

@@ -1,4 +1,7 @@
 from django.apps import AppConfig
+from django.forms import CharField
+
+from portal import texts
 
 
 class PortalConfig(AppConfig):
@@ -8,3 +11,6 @@ class PortalConfig(AppConfig):
         # Here and not in portal/__init__.py: importing the Celery app there would drag Django
         # into every pure module below `portal`.
         import portal.celery  # noqa: F401
+
+        # The one place where all forms, ours and those of libraries, learn what a text may hold.
+        CharField.default_validators = [*CharField.default_validators, texts.validate]

@@ -24,7 +24,7 @@ from django.db.models.expressions import OrderBy
 from django.http import HttpRequest, HttpResponse
 from django_stubs_ext import StrOrPromise
 
-from portal import htmx
+from portal import htmx, texts
 
 M = TypeVar("M", bound=Model)
 
@@ -367,6 +367,5 @@ def terms(text: str) -> list[str]:
 
 
 def clean_text(text: str, *, limit: int = MAX_TEXT) -> str:
-    """What a person typed, fit for a search: without NUL (PostgreSQL refuses it), trimmed, of bounded
-    length."""
-    return text.replace("\x00", "").strip()[:limit]
+    """What a person typed, fit for a search: in the one form of texts, of bounded length."""
+    return texts.searched(text, limit=limit)

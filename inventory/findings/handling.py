@@ -7,6 +7,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from inventory.models import DiagnosisTask, Finding
+from portal import texts
 from portal.accounts import audit
 from portal.accounts.models import User
 
@@ -170,7 +171,10 @@ def _has_successor(task: DiagnosisTask) -> bool:
 
 
 def _note(text: str) -> str:
-    note = text.replace("\x00", "").replace("\r\n", "\n").strip()
+    try:
+        note = texts.plain(text)
+    except texts.UncleanText as unclean:
+        raise UnableToHandle("note", unclean.message) from None
     if len(note) > MAX_NOTE:
         raise UnableToHandle("note", _("A note has at most %(limit)d characters.") % {"limit": MAX_NOTE})
     return note

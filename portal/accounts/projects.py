@@ -5,6 +5,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from portal import texts
 from portal.accounts.audit import changes, record
 from portal.accounts.models import Project, User
 
@@ -28,6 +29,7 @@ def create_project(
     source_ip: str | None = None,
 ) -> Project:
     """A new project without members. Raises UnableToChangeProject when its name or slug is taken."""
+    name, description, cost_centre = _texts(name, description, cost_centre)
     for field, taken in (
         ("slug", Project.objects.filter(slug=slug).exists()),
         ("name", Project.objects.filter(name=name).exists()),
@@ -50,6 +52,23 @@ def create_project(
     return project
 
 
+def _texts(name: str, description: str, cost_centre: str) -> tuple[str, str, str]:
+    """In the one form of texts; names that differ in nothing that can be seen are the same."""
+    found = []
+    for field, text, read in (
+        ("name", name, texts.name),
+        ("description", description, texts.plain),
+        ("cost_centre", cost_centre, texts.name),
+    ):
+        try:
+            found.append(read(text))
+        except texts.UncleanText as unclean:
+            raise UnableToChangeProject(field, unclean.message) from None
+    if not found[0]:
+        raise UnableToChangeProject("name", _("A project needs a name."))
+    return found[0], found[1], found[2]
+
+
 def change_project(
     *,
     project: Project,
@@ -61,6 +80,7 @@ def change_project(
     source_ip: str | None = None,
 ) -> None:
     """Renames and describes. The slug stays: links and object names carry it."""
+    name, description, cost_centre = _texts(name, description, cost_centre)
     if Project.objects.filter(name=name).exclude(pk=project.pk).exists():
         raise UnableToChangeProject("name", _("Another project has this already."))
     fields = ("name", "description", "cost_centre")

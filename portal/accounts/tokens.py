@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from portal import texts
 from portal.accounts.audit import record
 from portal.accounts.models import ApiToken, User
 
@@ -31,7 +32,11 @@ def issue_token(
     source_ip: str | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token and its plain text, which is nowhere else and never again. Raises UnableToIssueToken."""
-    if not name.strip():
+    try:
+        name = texts.name(name)
+    except texts.UncleanText as unclean:
+        raise UnableToIssueToken("name", unclean.message) from None
+    if not name:
         raise UnableToIssueToken("name", _("Give the token a name, so that you know later what uses it."))
     if not scopes or not set(scopes) <= set(ApiToken.Scope.values):
         raise UnableToIssueToken("scopes", _("Choose what the token may do."))
@@ -43,7 +48,7 @@ def issue_token(
         )
     with transaction.atomic():
         token, plain = ApiToken.objects.create(
-            user=user, name=name.strip(), scopes=sorted(set(scopes)), expiry=lifetime
+            user=user, name=name, scopes=sorted(set(scopes)), expiry=lifetime
         )
         record(
             now=now,
