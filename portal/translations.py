@@ -6,8 +6,8 @@
 - ``check`` fails when a message of the source is missing, untranslated or fuzzy in a catalogue, or when a
   template has a text that is not marked as one.
 
-Messages come from gettext calls in Python, from the templates' tags, and from the sentences of `portal.dra`,
-which is pure and so cannot mark its own.
+Messages come from gettext calls in Python, from the templates' tags, from the sentences of `portal.dra`, which
+is pure and so cannot mark its own, and from `portal.library_messages`.
 """
 
 import ast
@@ -24,6 +24,7 @@ from babel.messages.extract import extract_python
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from portal.library_messages import MESSAGES
 from portal.literals import literals_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,8 @@ def messages_of_source() -> Catalog:
             _add(catalog, place, _as_python(path.read_text(encoding="utf-8")), in_templates)
     for sentence in _sentences_of_engine():
         catalog.add(sentence, locations=[("portal/dra/phrases.py", 0)], flags=["python-brace-format"])
+    for message in MESSAGES:
+        catalog.add(message, locations=[("portal/library_messages.py", 0)])
     return catalog
 
 
