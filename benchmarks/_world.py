@@ -75,7 +75,7 @@ def fill(*, now: datetime, intervals: int, scale: int = 1, seed: int = 7) -> Non
 
 
 def _cluster(name: str, *, now: datetime, since: datetime) -> Any:
-    from inventory.models import Cluster, Observation, Stream
+    from inventory.models import Cluster, Stream
 
     cluster = Cluster.objects.create(
         name=name,
@@ -89,17 +89,6 @@ def _cluster(name: str, *, now: datetime, since: datetime) -> Any:
         Stream.objects.create(
             cluster=cluster, resource=resource, state="watching", listed_at=now, heard_at=now + DAY
         )
-    gap = now - 11.3 * DAY
-    Observation.objects.create(
-        cluster=cluster,
-        kind="gap",
-        at=gap,
-        source="observed",
-        observed_at=gap,
-        name="resourceclaims",
-        facts={"resource": "resourceclaims", "from": (gap - timedelta(hours=9)).isoformat(), "lost": True},
-        key=f"gap/{name}",
-    )
     return cluster
 
 
@@ -247,6 +236,23 @@ def _fleet(
             _pending(cluster, uid, at, device_class)
     Observation.objects.bulk_create(sorted(observed, key=lambda row: row.at), batch_size=CHUNK)
     Allocation.objects.bulk_create(held, batch_size=CHUNK)
+    _gap(cluster, now - 11.3 * DAY)
+
+
+def _gap(cluster: Any, until: datetime) -> None:
+    """Nine hours in which nobody watched claims, and after which history could not be caught up with."""
+    from inventory.models import Observation
+
+    Observation.objects.create(
+        cluster=cluster,
+        kind="gap",
+        at=until,
+        source="observed",
+        observed_at=until,
+        name="resourceclaims",
+        facts={"resource": "resourceclaims", "from": (until - timedelta(hours=9)).isoformat(), "lost": True},
+        key="gap/claims",
+    )
 
 
 def _pending(cluster: Any, uid: str, at: datetime, device_class: str) -> None:

@@ -56,7 +56,7 @@ def monthly_costs(*, user: User, now: datetime, months: int) -> MonthlyCost:
         starts.insert(0, month_start(starts[0] - timedelta(days=1)))
     projects = {project.pk: project for project in visible_projects(user)}
     of = None if access.may_see_costs_of_all(user) else list(projects)
-    since, prices = _observed_since(), price_list()
+    since, prices = observed_since(), price_list()
     told: list[Mapping[_Key, Decimal] | None] = []
     unpriced = False
     for start in starts:
@@ -75,7 +75,7 @@ def monthly_costs(*, user: User, now: datetime, months: int) -> MonthlyCost:
     return MonthlyCost(starts, told, projects, unpriced)
 
 
-def _observed_since() -> datetime | None:
+def observed_since() -> datetime | None:
     """When the first cluster was looked at for the first time, or the first interval of the ledger began."""
     first = Observation.objects.order_by("id").values_list("observed_at", flat=True).first()
     held = Allocation.objects.order_by("started_at").values_list("started_at", flat=True).first()

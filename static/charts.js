@@ -88,7 +88,8 @@
         type: "category",
         data: data.ticks,
         axisLine: { lineStyle: { color: colour("line-strong") } },
-        axisTick: { show: false },
+        // At every row: areas without data end at ticks.
+        axisTick: { show: false, interval: 0 },
         axisLabel: { color: soft, fontSize: 11, hideOverlap: true, interval: touching ? "auto" : 0 },
       },
       yAxis: {

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from claims.charges import charges
 from claims.models import Allocation
+from claims.monthly import observed_since
 from claims.pricing import Statement
 from inventory.models import NamespaceBinding, ResourceQuota
 from inventory.queues import DeviceQuota, device_quotas
@@ -28,14 +29,20 @@ class Spent:
     # Something was used that no price is known for.
     unpriced: bool = False
 
+    @property
+    def hours(self) -> Decimal:
+        """Device-hours with one place, as people read them."""
+        return Decimal(round(self.device_hours * 10)) / 10
+
 
 @dataclass(frozen=True)
 class Bar:
-    """An amount of money, and how long its bar is, in percent of the longest."""
+    """An amount of money and that of the month before (None: nothing was observed then), and how long their
+    bars are, in percent of the longest."""
 
     currency: str
     amount: Decimal
-    before: Decimal
+    before: Decimal | None
     percent: float
     percent_before: float
 
@@ -57,6 +64,11 @@ class Allowance:
     percent: float | None
 
     @property
+    def name(self) -> str:
+        """What it limits, without what Kubernetes wraps it in."""
+        return self.quota.key.removeprefix("requests.").removesuffix(".deviceclass.resource.k8s.io/devices")
+
+    @property
     def full(self) -> bool:
         return self.percent is not None and self.percent >= 100
 
@@ -72,6 +84,7 @@ def costs(projects: Sequence[Project], *, now: datetime) -> list[Cost]:
     keys = [project.pk for project in projects]
     present = _spent(charges(start=start, end=now, now=now, projects=keys))
     before_start = month_of(start - timedelta(days=1))
+    known = (since := observed_since()) is not None and since < start
     before = _spent(charges(start=before_start, end=start, now=now, projects=keys))
     longest: dict[str, Decimal] = defaultdict(Decimal)
     for spent in (*present.values(), *before.values()):
@@ -84,7 +97,13 @@ def costs(projects: Sequence[Project], *, now: datetime) -> list[Cost]:
     def bar(pk: int, currency: str) -> Bar:
         amount = present[pk].totals.get(currency, Decimal(0))
         earlier = before[pk].totals.get(currency, Decimal(0))
-        return Bar(currency, amount, earlier, percent(amount, currency), percent(earlier, currency))
+        return Bar(
+            currency,
+            amount,
+            earlier if known else None,
+            percent(amount, currency),
+            percent(earlier, currency),
+        )
 
     return [
         Cost(
