@@ -1,8 +1,16 @@
 """Every text that people read is there in every language."""
 
+import io
+import re
 from pathlib import Path
+from typing import Any
 
+import django
 import pytest
+from babel.messages.extract import extract_python
+from django.contrib.auth.password_validation import MinimumLengthValidator
+from django.core.exceptions import ValidationError
+from django.utils import translation
 
 from portal import translations
 
@@ -24,6 +32,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(translations, "LOCALE_DIR", tmp_path / "locale")
     monkeypatch.setattr(translations, "SOURCES", ("app",))
     monkeypatch.setattr(translations, "_sentences_of_engine", list)
+    monkeypatch.setattr(translations, "MESSAGES", ())
     (tmp_path / "app").mkdir()
     (tmp_path / "templates").mkdir()
     (tmp_path / "locale" / "zh_Hans" / "LC_MESSAGES").mkdir(parents=True)
@@ -39,6 +48,43 @@ def catalogue(house: Path, text: str, flags: str = "#, python-format\n") -> Path
 
 def test_the_portal_is_wholly_translated() -> None:
     assert translations.shortcomings() == []
+
+
+# What of libraries people read here: validators, forms, sign-in, the REST API's errors.
+LIBRARIES = (
+    *("django/forms", "django/core/validators.py", "django/contrib/auth/password_validation.py"),
+    *("django/contrib/auth/forms.py", "django/contrib/auth/validators.py", "allauth/account", "allauth/mfa"),
+    *("rest_framework/fields.py", "rest_framework/exceptions.py", "rest_framework/validators.py"),
+    *("rest_framework/relations.py", "rest_framework/serializers.py", "rest_framework/pagination.py"),
+)
+
+
+def test_what_libraries_say_is_translated_too() -> None:
+    site = Path(django.__file__).parent.parent
+    plain: set[str] = set()
+    counted: set[tuple[str, str]] = set()
+    for name in LIBRARIES:
+        files = [site / name] if name.endswith(".py") else sorted((site / name).rglob("*.py"))
+        for path in files:
+            source = path.read_bytes()
+            marks: Any = list(translations._names(source.decode()))
+            for _line, _mark, message, _comments in extract_python(io.BytesIO(source), marks, (), {}):
+                texts = [message] if isinstance(message, str) else [text for text in message or () if text]
+                if len(texts) == 2:
+                    counted.add((texts[0], texts[1]))
+                elif texts and re.search("[a-z]{3}", texts[0]):
+                    plain.add(texts[0])
+    assert len(plain) > 200
+
+    with translation.override("zh-hans"):
+        assert {text for text in plain if translation.gettext(text) == text} == {"WebAuthn"}
+        assert {one for one, many in counted if translation.ngettext(one, many, 2) == many} == set()
+
+
+def test_a_short_password_is_refused_in_chinese() -> None:
+    with translation.override("zh-hans"), pytest.raises(ValidationError) as refused:
+        MinimumLengthValidator().validate("short")
+    assert not re.search("[A-Za-z]{2}", refused.value.messages[0])
 
 
 def test_an_untranslated_message_is_found(house: Path) -> None:
