@@ -35,6 +35,12 @@ VIEWS = {
     "text: hardware id": "q=GPU-0000ff",
     "text: product and state": "q=accelerator+11&state=held",
     "text: nothing": "q=nothing-like-this",
+    "tainted": "health=tainted",
+    "80 GiB, free, by product": "memory=85899345920&state=free&sort=product",
+    "one pool": "pool=gpu-1.example.com/node-00077",
+    "products": "view=products",
+    "expression on kinds": "cel=device.driver+%3D%3D+%22gpu-1.example.com%22",
+    "expression and facets": "cel=device.driver+%3D%3D+%22gpu-1.example.com%22&state=free&sort=-memory",
     "three nodes and a driver": "node=node-00001&node=node-00002&node=node-09999&driver=gpu-1.example.com",
 }
 

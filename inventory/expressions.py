@@ -164,6 +164,27 @@ class _Answers:
                 self.devices.add(pk)
 
 
+def reads_of(expression: str, *, features: Features) -> list[str] | None:
+    """What of a device an expression reads, as people write it; None for one that may read everything, or
+    that cannot be read."""
+    try:
+        reads = compile_selector(expression, features=features.gates).reads
+    except CelCompileError:
+        return None
+    if reads == EVERYTHING:
+        return None
+    said = []
+    for read in sorted(reads):
+        match read:
+            case (("attribute" | "capacity") as what, domain, name):
+                said.append(f"{domain}/{name}" if what == "attribute" else f"{domain}/{name} (capacity)")
+            case (("attribute?" | "capacity?"), domain):
+                said.append(f"{domain}/*")
+            case (name,):
+                said.append(name)
+    return said
+
+
 def place_of(text: str, line: int, column: int) -> str:
     """The line at fault with a mark under the column, as compilers show it; "" when there is no place."""
     lines = text.split("\n")

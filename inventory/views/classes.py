@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
@@ -18,15 +19,18 @@ from inventory.browse import DeviceSearch, FleetFacts, product_name
 from inventory.class_counts import ClassRow, class_rows
 from inventory.class_users import ClassUser, users_of
 from inventory.coverage import coverage_of_all
-from inventory.filters import DeviceFilter
+from inventory.expressions import reads_of
+from inventory.filters import MAX_EXPRESSION, DeviceFilter
 from inventory.holders import projects_of
-from inventory.models import DeviceClass
+from inventory.mirror.writer import features_of
+from inventory.models import Device, DeviceClass
 from portal import csvs, htmx, lists
 from portal.access import may_administer, may_read_everything, person
 from portal.accounts.models import Project, User
 from portal.lists import Choice, Column, Listing
 
 USERS_SHOWN = 50
+SELECTORS_EXPLAINED = 8
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def class_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "row": row,
         "class": found,
         "kinds": _kinds(found, facts),
-        "selectors": selectors_of(found.spec),
+        "selectors": selector_rows(found, facts),
         "config": describe.as_yaml(found.spec["config"]) if found.spec.get("config") else "",
         "labels": sorted(found.labels.items()),
         "users": seen[:USERS_SHOWN],
@@ -161,6 +165,44 @@ def _kinds(found: DeviceClass, facts: FleetFacts) -> list[KindRow]:
         kinds.setdefault(key, Counter())[cell.state] += cell.count
     rows = [KindRow(product, driver, devices) for (product, driver), devices in kinds.items()]
     return sorted(rows, key=lambda row: (-row.total, row.product))
+
+
+@dataclass(frozen=True)
+class SelectorRow:
+    """One selector of a class: what it reads of a device, and how many it admits by itself."""
+
+    expression: str
+    # None where it cannot be told beforehand: it may read everything.
+    reads: Sequence[str] | None
+    matched: int
+    free: int | None
+    problem: str
+    # The same selector as a search.
+    url: str
+
+
+def selector_rows(found: DeviceClass, facts: FleetFacts) -> list[SelectorRow]:
+    """The selectors of a class, each explained; those beyond `SELECTORS_EXPLAINED` only shown."""
+    rows = []
+    features = features_of(found.cluster.server_version, served=found.cluster.served)
+    for place, expression in enumerate(selectors_of(found.spec)):
+        if place >= SELECTORS_EXPLAINED or len(expression) > MAX_EXPRESSION:
+            rows.append(SelectorRow(expression, reads=None, matched=0, free=None, problem="", url=""))
+            continue
+        wanted = DeviceFilter(chosen={"cluster": (found.cluster.name,)}, expression=expression)
+        search = DeviceSearch(wanted, facts=facts)
+        meaning = search.meaning
+        rows.append(
+            SelectorRow(
+                expression=expression,
+                reads=reads_of(expression, features=features),
+                matched=search.total,
+                free=search.states[Device.State.FREE] if facts.coverage[found.cluster_id].in_step else None,
+                problem=(meaning.problem or meaning.evaluation_error) if meaning else "",
+                url=f"{reverse('device-list')}?{wanted.query()}",
+            )
+        )
+    return rows
 
 
 def selectors_of(spec: Any) -> list[str]:

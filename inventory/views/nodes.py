@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_safe
 from inventory.browse import FleetFacts
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.holders import projects_of
-from inventory.models import Device, Node, Pod
+from inventory.models import Device, Node, Pod, ResourceSlice
 from inventory.rows import device_rows, node_rows
 from portal import csvs, htmx, lists
 from portal.access import may_read_everything, person
@@ -24,6 +25,7 @@ from portal.lists import Choice, Column, Listing
 
 DEVICES_SHOWN = 200
 PODS_SHOWN = 200
+SLICES_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,12 @@ def node_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "pods": pods,
         "hidden_pods": hidden,
         "labels": sorted(node.labels.items()),
+        "slices": ResourceSlice.objects.filter(cluster=node.cluster_id, node_name=name)
+        .select_related("pool")
+        .annotate(device_count=Count("devices"))
+        .defer("manifest")
+        .order_by("pool__driver", "pool__name", "-generation", "name")[:SLICES_SHOWN],
+        "timeline_query": urlencode({"cluster": cluster, "node": name}),
     }
     return htmx.render(request, "inventory/node_detail.html", context)
 
