@@ -68,6 +68,25 @@ class RequestIn(serializers.Serializer[Any]):
     min_memory = serializers.CharField(
         required=False, max_length=32, help_text='A Kubernetes quantity such as "40Gi"; empty for any.'
     )
+    alternatives = serializers.ListField(
+        child=serializers.DictField(),
+        required=False,
+        help_text='Flavors that would do instead, in order: {"flavor": …, "count": …}.',
+    )
+    parts = serializers.ListField(
+        child=serializers.DictField(),
+        required=False,
+        help_text='Further devices in the same claim: {"device_class": …, "count": …}.',
+    )
+    same = serializers.CharField(required=False, help_text="Attribute that all devices share (domain/name).")
+    different = serializers.CharField(required=False, help_text="Attribute in which all devices differ.")
+    share = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="How much of a shared device, by capacity."
+    )
+    tolerations = serializers.ListField(
+        child=serializers.DictField(), required=False, help_text="Taints of devices, as in the API."
+    )
+    expression = serializers.CharField(required=False, help_text="CEL that must be true.")
     shape = serializers.ChoiceField(
         choices=Request.Shape.choices,
         required=False,
@@ -98,6 +117,7 @@ class RequestOut(serializers.Serializer[Any]):
     extended_resource = serializers.CharField(help_text="Empty with DRA.")
     count = serializers.IntegerField()
     min_memory = serializers.CharField()
+    options = serializers.DictField(help_text="What was chosen beyond that: alternatives, parts, …")
     shape = serializers.ChoiceField(choices=Request.Shape.choices)
     duration_hours = serializers.SerializerMethodField()
     purpose = serializers.CharField()

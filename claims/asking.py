@@ -1,12 +1,13 @@
 """An ask as values: what of it could be read so far, and the complete one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from claims import manifests
 from claims.backends import Choice
 from claims.models import Flavor, Placement, Request
+from claims.options import Options
 from claims.places import wish_of
 from inventory.models import Cluster, DeviceClass, DeviceProfile
 from portal.accounts.models import Project, User
@@ -38,13 +39,15 @@ class Ask:
     min_memory: str
     memory_domains: tuple[str, ...]
     shape: str
+    options: Options
     duration: timedelta
     purpose: str
 
     @property
-    def wish(self) -> manifests.Wish:
-        """The same in terms of Kubernetes, for DRA."""
-        return _wish(self.placement, self.device_class, self.count, self.min_memory, self.memory_domains)
+    def spec(self) -> manifests.Manifest:
+        """The claim's spec, for DRA."""
+        wish = _wish(self.placement, self.device_class, self.count, self.min_memory, self.memory_domains)
+        return _spec(wish, self.options)
 
 
 @dataclass(kw_only=True)
@@ -64,6 +67,7 @@ class Reading:
     count: int | None = None
     min_memory: str = ""
     shape: str = ""
+    options: Options = field(default_factory=Options)
     duration: timedelta | None = None
     purpose: str = ""
     # Who asks, and the key of the submission ("" = none chosen): what manifests say of their owner.
@@ -76,17 +80,23 @@ class Reading:
         return self.choice.backend if self.choice else Request.Backend.DRA
 
     @property
+    def choice_made(self) -> bool:
+        """Whether it is known what serves it."""
+        return self.device_class is not None or self.choice is not None
+
+    @property
     def complete(self) -> bool:
         """Whether it names everything that the engine and the cluster have to know."""
         served = self.device_class is not None or self.backend == Request.Backend.PLUGIN
         return served and self.cluster is not None and self.count is not None
 
     @property
-    def wish(self) -> manifests.Wish | None:
-        """The same in terms of Kubernetes, for DRA; None while it is not complete."""
+    def spec(self) -> manifests.Manifest | None:
+        """The claim's spec, for DRA; None while it is not complete."""
         if self.device_class is None or self.count is None:
             return None
-        return _wish(self.placement, self.device_class.name, self.count, self.min_memory, self.memory_domains)
+        wish = _wish(self.placement, self.device_class.name, self.count, self.min_memory, self.memory_domains)
+        return _spec(wish, self.options)
 
     @property
     def memory_domains(self) -> tuple[str, ...]:
@@ -102,3 +112,19 @@ def _wish(
     if placement is not None:
         return wish_of(placement, count=count, min_memory=memory, memory_domains=domains)
     return manifests.Wish(device_class=device_class, count=count, min_memory=memory, memory_domains=domains)
+
+
+def _spec(wish: manifests.Wish, options: Options) -> manifests.Manifest:
+    own = replace(
+        wish,
+        selectors=(*wish.selectors, *([options.expression] if options.expression else [])),
+        tolerations=(*wish.tolerations, *map(dict, options.tolerations)),
+        capacity=tuple(sorted(options.share.items())),
+    )
+    return manifests.claim_spec(
+        own,
+        alternatives=[piece.wish for piece in options.alternatives],
+        parts=[piece.wish for piece in options.parts],
+        same=options.same,
+        different=options.different,
+    )

@@ -26,6 +26,8 @@ from claims.flavored import (
     read_shape,
 )
 from claims.models import Flavor, Request
+from claims.options import NAMES as OPTIONS
+from claims.options import Ground, chosen, read_options
 from claims.places import choices_of
 from claims.reading import WrongValue, read_choice, read_integer, read_quantity, read_text
 from inventory.models import Cluster, DeviceClass, DeviceProfile, NamespaceBinding
@@ -49,6 +51,7 @@ FIELDS = (
     "device_class",
     "count",
     "min_memory",
+    *OPTIONS,
     "shape",
     "duration",
     "duration_unit",
@@ -81,6 +84,7 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         min_memory=seen.min_memory,
         memory_domains=seen.memory_domains,
         shape=seen.shape,
+        options=seen.options,
         duration=seen.duration,
         purpose=seen.purpose,
     )
@@ -117,6 +121,8 @@ def read(values: Mapping[str, object], *, user: User, now: datetime) -> Reading:
     seen.min_memory = attempt("min_memory", lambda: _memory(values, seen)) or ""
     if not hangs("shape"):
         seen.shape = attempt("shape", lambda: _shape(values, seen)) or ""
+    if seen.cluster is not None and seen.choice_made and chosen(values):
+        _beyond(values, seen, user)
     if not hangs("duration"):
         seen.duration = attempt("duration", lambda: _duration(values, seen.flavor))
     seen.purpose = attempt("purpose", lambda: _purpose(values)) or ""
@@ -145,6 +151,29 @@ def _what(values: Mapping[str, object], seen: Reading, attempt: Callable[..., An
     if (device_class := seen.device_class) is not None:
         profiles = attempt("flavor" if flavor else "device_class", lambda: _profiles(device_class)) or []
         seen.profiles = profiles_of(seen.placement, profiles) if seen.placement else profiles
+
+
+def _beyond(values: Mapping[str, object], seen: Reading, user: User) -> None:
+    """What is chosen beyond the ordinary."""
+    assert seen.cluster is not None  # the caller looked
+
+    def wrong(name: str, message: str) -> None:
+        seen.errors.setdefault(name, []).append(message)
+
+    if seen.backend == Request.Backend.PLUGIN:
+        for name in OPTIONS:
+            if values.get(name):
+                wrong(name, _("A Device Plugin cannot do this; leave it empty."))
+        return
+    ground = Ground(
+        user=user,
+        project=seen.project,
+        cluster=seen.cluster,
+        placement=seen.placement,
+        profiles=seen.profiles,
+        count=seen.count or 1,
+    )
+    seen.options = read_options(values, ground, wrong=wrong)
 
 
 def _no_class_beside(values: Mapping[str, object], device_class: str) -> None:

@@ -53,7 +53,9 @@ def proposals() -> Sequence[Proposal]:
         .annotate(units=Sum("capacity"))
         .order_by("resource", "cluster")
     )
-    advertised = {(cluster, resource) for cluster, resource, _product, _units in counted}
+    advertised: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for cluster, resource, product, _units in counted:
+        advertised[cluster, resource].add(_plain(product))
     found = [*_of_classes(clusters, advertised), *_of_resources(clusters, counted)]
     _mark_made(found)
     return found
@@ -89,7 +91,14 @@ def derive(*, key: str, user: User, now: datetime, source_ip: str | None = None)
     return flavor
 
 
-def _of_classes(clusters: Mapping[int, str], advertised: set[tuple[int, str]]) -> list[Proposal]:
+def _plain(product: str) -> str:
+    """A product's name without what drivers and labels write differently."""
+    return re.sub(r"[^a-z0-9]", "", product.lower())
+
+
+def _of_classes(
+    clusters: Mapping[int, str], advertised: Mapping[tuple[int, str], set[str]]
+) -> list[Proposal]:
     matches: dict[tuple[int, str], set[int]] = defaultdict(set)
     rows = ClassProfile.objects.filter(device_class__cluster__in=clusters, device_class__problem="")
     for cluster, name, profile in rows.values_list(
@@ -131,7 +140,9 @@ def _of_classes(clusters: Mapping[int, str], advertised: set[tuple[int, str]]) -
             proposal.clusters.append(clusters[cluster])
             proposal.devices += sum(counts.get((cluster, pk), 0) for pk in members)
             resource = resources.get((cluster, name), "")
-            if (cluster, resource) in advertised:
+            units = advertised.get((cluster, resource), set())
+            # The same resource may stand for other hardware there: only what is the same both ways.
+            if units and units <= {_plain(profiles[pk].product) for pk in members}:
                 proposal.plugins[clusters[cluster]] = resource
     return list(found.values())
 

@@ -70,9 +70,9 @@ class FlavorForm(DomainForm):
     default_count = forms.CharField(label=_("usually"), widget=_number(MAX_COUNT))
     max_count = forms.CharField(label=_("at most"), widget=_number(MAX_COUNT))
     min_memory = forms.CharField(
-        label=_("Memory of each, at least"),
+        label=_("Memory, at least"),
         required=False,
-        help_text=_("A number with a unit, such as 40Gi; empty for no bound."),
+        help_text=_("Of each device, such as 40Gi; empty for no bound."),
         widget=forms.TextInput(attrs=_PLAIN | {"maxlength": 32}),
     )
     default_memory = forms.CharField(

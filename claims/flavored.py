@@ -180,28 +180,3 @@ def units_of(placement: Placement) -> list[CountedUnits]:
     names = node_names(placement)
     wanted = None if names is None else set(names)
     return [row for row in rows if wanted is None or row.node_name in wanted]
-
-
-def approval_of(*, flavor: Flavor | None, cluster: Cluster, device_class: str) -> tuple[str, bool]:
-    """Who has to agree, and whether the requester may be the one.
-
-    Who describes what they need meets the rules of the flavors that are made of the same class there: asking
-    past the catalogue is no way around an approval."""
-    if flavor is not None:
-        return flavor.approval, flavor.own_approval
-    rows = Placement.objects.filter(
-        cluster=cluster, device_class=device_class, flavor__archived_at=None
-    ).values_list("flavor__approval", "flavor__own_approval")
-    rules = [(approval, own) for approval, own in rows if approval != Flavor.Approval.NONE]
-    if not rules:
-        return Flavor.Approval.NONE, False
-    who = {part for approval, _own in rules for part in _PARTS[approval]}
-    approval = next(rule for rule, parts in _PARTS.items() if parts == who)
-    return approval, all(own for _approval, own in rules)
-
-
-_PARTS: Mapping[str, set[str]] = {
-    Flavor.Approval.LEAD: {"lead"},
-    Flavor.Approval.ADMINISTRATOR: {"administrator"},
-    Flavor.Approval.BOTH: {"lead", "administrator"},
-}

@@ -13,12 +13,18 @@ from claims.asks import FIELDS, MAX_COUNT, MAX_PURPOSE, namespaces_of, projects_
 from claims.catalogue import askable
 from claims.flavored import default_cluster, placements_of
 from claims.models import Flavor, Request
+from claims.options import NAMES as OPTIONS
+from claims.options import attributes_of
 from claims.places import choices_of
 from inventory.models import Cluster, DeviceClass
 from portal.accounts.models import User
 from portal.templatetags.ui import human_duration
 
 Choices = Sequence[tuple[str, str]]
+
+
+_LINES = {"rows": 2, "spellcheck": "false", "autocomplete": "off"}
+_ATTRIBUTE = {"spellcheck": "false", "autocomplete": "off", "list": "attributes"}
 
 
 def _refilling() -> forms.Select:
@@ -49,6 +55,44 @@ class RequestForm(forms.Form):
         required=False,
         widget=forms.TextInput(attrs={"placeholder": "40Gi", "maxlength": 32, "autocomplete": "off"}),
         help_text=_("A number with a unit, such as 40Gi; empty for any."),
+    )
+    alternatives = forms.CharField(
+        label=_("Else, in this order"),
+        required=False,
+        help_text=_("Flavors that would do instead, one a line, such as 2 × a100-40g."),
+        widget=forms.Textarea(attrs=_LINES),
+    )
+    parts = forms.CharField(
+        label=_("And besides"),
+        required=False,
+        help_text=_("Classes of further devices on the same node, one a line, such as 1 × rdma-nic."),
+        widget=forms.Textarea(attrs=_LINES),
+    )
+    same = forms.CharField(
+        label=_("All with the same"),
+        required=False,
+        help_text=_("An attribute, such as resource.kubernetes.io/pcieRoot."),
+        widget=forms.TextInput(attrs=_ATTRIBUTE),
+    )
+    different = forms.CharField(
+        label=_("Each with a different"), required=False, widget=forms.TextInput(attrs=_ATTRIBUTE)
+    )
+    share = forms.CharField(
+        label=_("Only a share of each"),
+        required=False,
+        help_text=_("Of devices that can be shared; one capacity a line, such as memory=10Gi."),
+        widget=forms.Textarea(attrs=_LINES),
+    )
+    tolerations = forms.CharField(
+        label=_("Taints of devices that you accept"),
+        required=False,
+        help_text=_("One a line, as key=value:Effect or key:Effect."),
+        widget=forms.Textarea(attrs=_LINES),
+    )
+    expression = forms.CharField(
+        label=_("A CEL expression that must be true"),
+        required=False,
+        widget=forms.Textarea(attrs=_LINES | {"class": "cd-mono"}),
     )
     shape = forms.CharField(label=_("Shape"), widget=forms.RadioSelect)
     duration = forms.CharField(
@@ -112,6 +156,17 @@ class RequestForm(forms.Form):
     def by_plugin(self) -> bool:
         """Whether a Device Plugin would serve it."""
         return self.reading.choice is not None and self.reading.backend == Request.Backend.PLUGIN
+
+    @property
+    def attributes(self) -> list[str]:
+        """Attributes that the devices tell, to choose from."""
+        cluster = self.reading.cluster
+        return attributes_of(self.reading.profiles, cluster) if cluster else []
+
+    @property
+    def beyond(self) -> bool:
+        """Whether something beyond the ordinary was chosen: then it is not folded away."""
+        return any(self[name].value() or self[name].errors for name in OPTIONS)
 
     @property
     def several_pools(self) -> bool:

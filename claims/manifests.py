@@ -55,6 +55,8 @@ class Wish:
     selectors: tuple[str, ...] = ()
     config: tuple[Manifest, ...] = ()
     tolerations: tuple[Manifest, ...] = ()
+    # How much of a shared device: capacity → quantity.
+    capacity: tuple[tuple[str, str], ...] = ()
 
 
 def object_name(*, project: str, key: str) -> str:
@@ -89,11 +91,39 @@ def memory_expression(minimum: str, domains: Iterable[str] = ()) -> str:
     return parts[0] if len(parts) == 1 else " || ".join(f"({part})" for part in parts)
 
 
-def claim_spec(wish: Wish) -> Manifest:
-    """A ResourceClaimSpec with one exact request."""
-    devices: Manifest = {"requests": [{"name": PART, "exactly": exact_request(wish)}]}
-    if wish.config:
-        devices["config"] = [{"requests": [PART], **entry} for entry in wish.config]
+def claim_spec(
+    wish: Wish,
+    *,
+    alternatives: Sequence[Wish] = (),
+    parts: Sequence[Wish] = (),
+    same: str = "",
+    different: str = "",
+) -> Manifest:
+    """A ResourceClaimSpec: one exact request, or alternatives in order; further parts, all in one claim. All
+    devices have the attribute `same` in common, and differ in the attribute `different`."""
+    config: list[Manifest] = []
+
+    def configured(name: str, entries: Sequence[Manifest]) -> None:
+        config.extend({"requests": [name], **entry} for entry in entries)
+
+    if alternatives:
+        choices = []
+        for number, choice in enumerate((wish, *alternatives), 1):
+            choices.append({"name": f"choice-{number}", **exact_request(choice)})
+            configured(f"{PART}/choice-{number}", choice.config)
+        requests: list[Manifest] = [{"name": PART, "firstAvailable": choices}]
+    else:
+        requests = [{"name": PART, "exactly": exact_request(wish)}]
+        configured(PART, wish.config)
+    for number, part in enumerate(parts, 2):
+        requests.append({"name": f"part-{number}", "exactly": exact_request(part)})
+        configured(f"part-{number}", part.config)
+    devices: Manifest = {"requests": requests}
+    attributes = (("matchAttribute", same), ("distinctAttribute", different))
+    if constraints := [{key: value} for key, value in attributes if value]:
+        devices["constraints"] = constraints
+    if config:
+        devices["config"] = config
     return {"devices": devices}
 
 
@@ -111,13 +141,15 @@ def exact_request(wish: Wish) -> Manifest:
         exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
     if wish.tolerations:
         exactly["tolerations"] = list(wish.tolerations)
+    if wish.capacity:
+        exactly["capacity"] = {"requests": dict(wish.capacity)}
     return exactly
 
 
-def preview_claim(wish: Wish, *, namespace: str = "default") -> Manifest:
-    """A claim that is only asked about, never sent."""
+def preview_claim(spec: Manifest, *, namespace: str = "default") -> Manifest:
+    """A claim that is only asked about, never sent; `spec` as of `claim_spec`."""
     owner = Owner(key="preview", project="preview", requester="")
-    return claim(name="preview", namespace=namespace, owner=owner, spec=claim_spec(wish))
+    return claim(name="preview", namespace=namespace, owner=owner, spec=spec)
 
 
 def claim(*, name: str, namespace: str, owner: Owner, spec: Manifest) -> Manifest:
@@ -278,5 +310,8 @@ def for_version(manifest: Manifest, api_version: str) -> Manifest:
 
 def _flat(spec: Manifest) -> Manifest:
     devices = spec["devices"]
-    requests = [{"name": part["name"], **part["exactly"]} for part in devices["requests"]]
+    requests = [
+        {"name": part["name"], **part["exactly"]} if "exactly" in part else part
+        for part in devices["requests"]
+    ]
     return {**spec, "devices": {**devices, "requests": requests}}

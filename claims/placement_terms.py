@@ -150,7 +150,7 @@ def _labels(values: Mapping[str, object], name: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def _tolerations(values: Mapping[str, object], name: str) -> list[dict[str, str]]:
+def read_tolerations(values: Mapping[str, object], name: str) -> list[dict[str, str]]:
     """As in the API; as text one a line: key=value:Effect, key:Effect, key=value or key."""
     typed = values.get(name)
     found = []
@@ -240,11 +240,11 @@ def _text(limit: int) -> "Callable[[Mapping[str, object], str], str]":
 _READERS: Mapping[str, tuple[Callable[[Mapping[str, object], str], Any], Any]] = {
     "pool": (_text(63), ""),
     "node_selector": (_labels, {}),
-    "tolerations": (_tolerations, []),
+    "tolerations": (read_tolerations, []),
     "device_class": (_text(253), ""),
     "selectors": (_selectors, []),
     "config": (_config, []),
-    "device_tolerations": (_tolerations, []),
+    "device_tolerations": (read_tolerations, []),
     "extended_resource": (_resource, ""),
     "stage": (_stage, Placement.Stage.AUTOMATIC),
     "kubernetes": (_range, ""),

@@ -24,10 +24,12 @@ from inventory.coverage import Coverage, coverage_of_all
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
 from inventory.models import ClassProfile, Cluster, CountedUnits, Device, DeviceProfile, Node
+from inventory.products import PARTITION
 from inventory.snapshot import fleet
 from portal.dra.availability import unavailable
 from portal.dra.cluster import how_many_more
 from portal.dra.fleet import Fleet
+from portal.dra.model import Toleration
 from portal.reasons import in_words
 
 # Long enough for a quiet cluster; a version that has passed is never asked for again.
@@ -43,6 +45,8 @@ class Stock:
     total: int | None = None
     free: int | None = None
     problem: str = ""
+    # Partitions of one piece of hardware are alternatives: `total` is not the number of what is published.
+    alternatives: bool = False
     # What the devices are called, and how much memory each kind has, smallest first.
     products: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()
@@ -218,10 +222,20 @@ def _stocks(
 
 def _free(placement: Placement, fleet: Fleet, whole: Stock) -> Stock:
     """How many requests for one device would be placed now, one after the other."""
+    claim = claim_of(manifests.preview_claim(manifests.claim_spec(wish_of(placement))))
+    if whole.alternatives and whole.total:
+        # In all there are as many as fit at once if nobody held anything and every node took Pods.
+        everywhere = (Toleration(operator="Exists"),)
+        at_once = how_many_more(
+            fleet.with_claims(()), claim, tolerations=everywhere, node_selector=placement.node_selector,
+            limit=whole.total,
+        )  # fmt: skip
+        if at_once.error is None and at_once.count:
+            whole = replace(whole, total=at_once.count)
     total = whole.total or 0
     room = how_many_more(
         fleet,
-        claim_of(manifests.preview_claim(wish_of(placement))),
+        claim,
         tolerations=node_tolerations(placement.tolerations),
         node_selector=placement.node_selector,
         # A shared device serves many requests; in devices there are never more free than there are.
@@ -272,6 +286,7 @@ def _all_of(
         there = [profiles[pk] for pk, number in numbers.items() if number]
         found[placement.pk] = Stock(
             total=sum(numbers.values()),
+            alternatives=any(profile.kind == PARTITION for profile in there),
             products=tuple(sorted({profile.product or profile.driver for profile in there})),
             memory=tuple(sorted({p.memory_bytes for p in there if p.memory_bytes is not None})),
         )

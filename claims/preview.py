@@ -5,7 +5,7 @@ unknown; a cluster that is not in step has no "free now".
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -14,10 +14,13 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from claims import manifests, snippets
+from claims.approval_rules import approval_for
 from claims.asking import Reading
 from claims.engine import claim_of, node_tolerations
-from claims.flavored import approval_of, node_names, units_of
+from claims.flavored import node_names, units_of
 from claims.models import Flavor, Placement, Request
+from claims.options import NAMES as OPTIONS
+from claims.options import Piece
 from claims.places import wish_of
 from claims.pricing import MICROSECOND, PriceList, plain
 from inventory.coverage import coverage_of
@@ -48,6 +51,8 @@ class CostLine:
     per_hour: Decimal | None
     currency: str
     amount: Fraction | None
+    # "instead" for an alternative, "besides" for a further part; "" for what is asked for first.
+    role: str = ""
 
     @property
     def price(self) -> str:
@@ -97,7 +102,7 @@ class Preview:
     @property
     def remarks(self) -> Sequence[str]:
         """What is wrong with what was typed so far, of the fields that this answer hangs on."""
-        names = ("flavor", "device_class", "count", "min_memory", "shape", "duration")
+        names = ("flavor", "device_class", "count", "min_memory", "shape", "duration", *OPTIONS)
         return [message for name in names for message in self.reading.errors.get(name, ())]
 
     @property
@@ -123,9 +128,7 @@ def preview(reading: Reading, *, prices: PriceList, now: datetime, fleet_of: Fle
         return result
     coverage = coverage_of(cluster, cluster.streams.all(), now=now)
     result.in_step, result.as_of, result.why = coverage.in_step, coverage.as_of, str(coverage.why)
-    approval, _own = approval_of(
-        flavor=reading.flavor, cluster=cluster, device_class=device_class.name if device_class else ""
-    )
+    approval, _own = approval_for(reading)
     result.approval = "" if approval == Flavor.Approval.NONE else str(Flavor.Approval(approval).label)
     result.written = written(reading)
     if device_class is None:
@@ -177,15 +180,34 @@ def _cost(
     """One line per price that may apply: which product it will be is the scheduler's choice."""
     if reading.device_class is None:
         return []
-    products = sorted({profile.product for profile in profiles})
-    return _lines(products, reading.device_class.name, reading, prices, now=now)
+    lines = _lines(_products(profiles), reading.device_class.name, reading, prices, now=now)
+    for role, pieces in (("instead", reading.options.alternatives), ("besides", reading.options.parts)):
+        for piece in pieces:
+            lines += [
+                replace(line, role=role)
+                for line in _lines(
+                    _products(piece.profiles), piece.wish.device_class, reading, prices, now=now, piece=piece
+                )
+            ]
+    return lines
+
+
+def _products(profiles: Sequence[DeviceProfile]) -> list[str]:
+    return sorted({profile.product for profile in profiles})
 
 
 def _lines(
-    products: Sequence[str], device_class: str, reading: Reading, prices: PriceList, *, now: datetime
+    products: Sequence[str],
+    device_class: str,
+    reading: Reading,
+    prices: PriceList,
+    *,
+    now: datetime,
+    piece: Piece | None = None,
 ) -> list[CostLine]:
     book = prices.current(now)
-    if reading.count is None or reading.duration is None:
+    count = piece.count if piece else reading.count
+    if count is None or reading.duration is None:
         return []
     hours = Fraction(reading.duration // MICROSECOND, money.MICROSECONDS_PER_HOUR)
     lines: dict[tuple[Decimal | None, str], CostLine] = {}
@@ -196,21 +218,21 @@ def _lines(
             key,
             CostLine(
                 product=product or device_class,
-                count=reading.count,
+                count=count,
                 hours=hours,
                 per_hour=per_hour,
                 currency=book.currency if book else "",
-                amount=None if per_hour is None else Fraction(per_hour) * hours * reading.count,
+                amount=None if per_hour is None else Fraction(per_hour) * hours * count,
             ),
         )
     return list(lines.values())
 
 
 def _ask_engine(result: Preview, fleet: Fleet, placement: Placement | None) -> None:
-    wish = result.reading.wish
-    if wish is None:
+    spec = result.reading.spec
+    if spec is None:
         return
-    claim = claim_of(manifests.preview_claim(wish, namespace=result.reading.namespace or "default"))
+    claim = claim_of(manifests.preview_claim(spec, namespace=result.reading.namespace or "default"))
     tolerations = node_tolerations(placement.tolerations) if placement else ()
     selector = placement.node_selector if placement else None
     feasible = feasible_nodes(fleet, [claim], tolerations=tolerations, node_selector=selector)
@@ -266,10 +288,10 @@ def written(reading: Reading) -> list[Written]:
         return []
     name = manifests.object_name(project=reading.project.slug, key=reading.key or "00000000")
     found = []
-    wish = reading.wish
-    if wish is None and placement is not None and placement.device_class:
-        wish = wish_of(placement, count=count)
-    if wish is not None:
+    spec = reading.spec
+    if spec is None and placement is not None and placement.device_class:
+        spec = manifests.claim_spec(wish_of(placement, count=count))
+    if spec is not None:
         build = manifests.claim_template if reading.shape == Request.Shape.TEMPLATE else manifests.claim
         owner = manifests.Owner(
             key=reading.key or "…",
@@ -278,7 +300,7 @@ def written(reading: Reading) -> list[Written]:
             cost_centre=reading.project.cost_centre,
             purpose=reading.purpose,
         )
-        manifest = build(name=name, namespace=reading.namespace, owner=owner, spec=manifests.claim_spec(wish))
+        manifest = build(name=name, namespace=reading.namespace, owner=owner, spec=spec)
         used = reading.backend == Request.Backend.DRA
         found.append(
             Written(

@@ -15,9 +15,9 @@ from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
 from claims import manifests
+from claims.approval_rules import approval_for
 from claims.asking import Ask, UnableToSubmit
 from claims.asks import parse, parse_key
-from claims.flavored import approval_of
 from claims.models import Flavor, Request
 from claims.reading import WHOLE
 from claims.rehearsal import Connect, rehearse
@@ -255,7 +255,7 @@ def patience(duration: timedelta) -> timedelta:
 
 def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
     by_plugin = ask.backend == Request.Backend.PLUGIN
-    approval, own = approval_of(flavor=ask.flavor, cluster=ask.cluster, device_class=ask.device_class)
+    approval, own = approval_for(ask)
     waits = approval != Flavor.Approval.NONE
     placed = ask.placement
     return Request(
@@ -274,7 +274,8 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
         count=ask.count,
         min_memory=ask.min_memory,
         shape=ask.shape,
-        spec={} if by_plugin else manifests.claim_spec(ask.wish),
+        spec={} if by_plugin else ask.spec,
+        options=ask.options.as_dict(),
         duration=ask.duration,
         purpose=ask.purpose,
         approval=approval,
@@ -358,6 +359,7 @@ def _summary(request: Request) -> dict[str, Any]:
         "shape": request.shape,
         "duration_hours": request.duration / timedelta(hours=1),
         "purpose": request.purpose,
+        **({"options": request.options} if request.options else {}),
     }
 
 
