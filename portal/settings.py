@@ -260,6 +260,28 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
+# --- logs ------------------------------------------------------------------------------------
+
+# To the standard error stream, where whatever runs the desk picks them up. Django by itself would tell
+# nobody of an error unless DEBUG is on.
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {
+            "()": "portal.logs.RedactingFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        }
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        "django": {"handlers": [], "level": "INFO", "propagate": True},
+        # What was not found or not permitted is no error of the desk's.
+        "django.request": {"level": "ERROR"},
+    },
+}
+
 # --- security --------------------------------------------------------------------------------
 
 # TLS ends at the portal's ingress; without it (the demo on loopback) secure cookies would lock everybody out.

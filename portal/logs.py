@@ -1,0 +1,54 @@
+"""What goes into the logs: errors with their tracebacks, and no secret in them.
+
+The desk writes none on purpose. But libraries put into the messages of their errors what they were given, so
+every line is looked over once more before it is written.
+"""
+
+import logging
+import re
+
+HIDDEN = "[hidden]"
+
+NAMES = (
+    *("client-key-data", "client-certificate-data", "client_secret", "refresh_token", "id_token"),
+    *("access_token", r"password\d?", "secret", "token", "sessionid", "csrftoken"),
+)
+# The whole of a match is hidden, or only its group "secret".
+SECRETS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        # Our own tokens: of persons and of nodes.
+        r"\b(?:cdesk|cdnode)_[A-Za-z0-9_-]{8,}",
+        r"\b(?:Bearer|Basic|Token)\s+(?P<secret>[A-Za-z0-9._~+/=-]{8,})",
+        # JSON Web Tokens: of service accounts and identity providers.
+        r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*",
+        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----.*?(?:-----END (?:[A-Z]+ )*PRIVATE KEY-----|$)",
+        # In kubeconfigs, forms and query strings: name, colon or equals sign, value.
+        rf"(?:{'|'.join(NAMES)})[\"']?\s*[:=]\s*[\"']?(?P<secret>[^\s\"',;&}}]{{4,}})",
+        # In addresses of databases, brokers and proxies.
+        r"\b[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret>[^\s/@]+)@",
+    )
+)
+
+
+def redacted(text: str) -> str:
+    """The text with everything hidden that looks like a secret."""
+    for pattern in SECRETS:
+        text = pattern.sub(_hide, text)
+    return text
+
+
+def _hide(match: "re.Match[str]") -> str:
+    secret = match.groupdict().get("secret")
+    if secret is None:
+        return HIDDEN
+    start, end = match.span("secret")
+    whole = match.group()
+    return whole[: start - match.start()] + HIDDEN + whole[end - match.start() :]
+
+
+class RedactingFormatter(logging.Formatter):
+    """Formats a record with its traceback, then hides what looks like a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
