@@ -1,16 +1,16 @@
 """History: who held which device from when to when; as a page and as CSV."""
 
-from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from claims.history import HistoryFilter, HistoryRow, allocations, seen_by
+from claims.listing import HISTORY
 from claims.timeline import DEVICE, LANES_BY, NODE, PROJECT
 from inventory.models import Cluster, DeviceProfile
-from portal import csvs, htmx
+from portal import csvs, lists
 from portal.access import person
 from portal.accounts.models import Project
 
@@ -30,17 +30,21 @@ COLUMNS = (
 
 
 @require_safe
-def history(request: HttpRequest) -> HttpResponse:
+def history(request: HttpRequest) -> HttpResponseBase:
     """Intervals of the ledger, newest first; every choice is in the address."""
+    if (back := HISTORY.remembered(request)) is not None:
+        return back
     now, viewer = timezone.now(), person(request)
     wanted = HistoryFilter.parse(request.GET)
-    page = Paginator(allocations(wanted), PAGE_SIZE).get_page(request.GET.get("page"))
-    by = request.GET.get("by", "")
+    state = HISTORY.read(request)
+    by = request.GET.get("by", DEVICE)
+    page = state.page(allocations(wanted), size=PAGE_SIZE)
     context = {
         # How the timeline is laid out; of one project or device, by what tells its lanes apart.
         "by": by if by in LANES_BY else DEVICE,
         "lanes_by": LANE_LABELS,
         "page": page,
+        "kept": [pair for pair in state.pairs() if pair[0] in ("sort", "columns")],
         "rows": list(seen_by(page.object_list, viewer=viewer, now=now)),
         "wanted": wanted,
         "projects": Project.objects.order_by("name"),
@@ -51,7 +55,7 @@ def history(request: HttpRequest) -> HttpResponse:
         .distinct(),
         "export_url": f"{reverse('history-export')}?{wanted.query()}",
     }
-    return htmx.render(request, "claims/history.html", context, partial="rows")
+    return lists.answer(request, "claims/history.html", context, state=state)
 
 
 @require_safe

@@ -4,8 +4,7 @@ import uuid
 from collections.abc import Callable
 
 from django.contrib import messages
-from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -15,40 +14,43 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from claims import asks, requests
 from claims.approvals import decidable, may_decide
 from claims.asking import UnableToSubmit
-from claims.browse import chosen, filtered, get_request_or_404, may_end
+from claims.browse import get_request_or_404, may_end
 from claims.forms import RequestForm, initial_values
+from claims.listing import REQUEST_HEADER, request_lines, requests_for
 from claims.models import Request
 from claims.preview import preview
 from claims.pricing import price_list
 from claims.requests import UnableToChange
 from claims.story import Story, story, why_not
-from portal import access, htmx
+from portal import access, csvs, htmx, lists
 from portal.access import person
 from portal.accounts.audit import source_ip
 from portal.accounts.models import Project
 
-PAGE_SIZE = 50
+EXPORT_CHUNK = 500
 
 
 @require_safe
-def request_list(request: HttpRequest) -> HttpResponse:
+def request_list(request: HttpRequest) -> HttpResponseBase:
     """Requests of the reader's projects; filters are in the address."""
     user = person(request)
-    wanted = chosen(request.GET)
-    rows = filtered(Request.objects.all().visible_to(user), wanted, user)
-    rows = rows.select_related("project", "cluster", "requester", "flavor").defer(
-        "cluster__kubeconfig_encrypted", "spec"
-    )
+    listing = requests_for(user)
+    if (back := listing.remembered(request)) is not None:
+        return back
+    state = listing.read(request)
+    visible = Request.objects.all().visible_to(user)
+    rows = state.narrowed(visible.select_related("project", "cluster", "requester", "flavor"))
+    rows = rows.defer("cluster__kubeconfig_encrypted", "spec")
+    if state.wants_csv:
+        found = state.ordered(rows).iterator(chunk_size=EXPORT_CHUNK)
+        return csvs.download("requests.csv", REQUEST_HEADER, request_lines(found))
     context = {
-        "page": Paginator(rows.order_by("-created_at", "-pk"), PAGE_SIZE).get_page(request.GET.get("page")),
-        "wanted": wanted,
-        "narrows": any(wanted.values()),
-        "projects": Project.objects.all().detailed_to(user).order_by("name"),
-        "states": [("active", _("not over yet")), ("over", _("over")), *Request.State.choices],
+        "page": state.page(rows),
+        "facets": state.facets(visible),
         "can_request": Project.objects.all().workable_by(user).exists(),
         "to_decide": decidable(user).count(),
     }
-    return htmx.render(request, "claims/request_list.html", context, partial="rows")
+    return lists.answer(request, "claims/request_list.html", context, state=state)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
