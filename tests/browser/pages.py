@@ -113,8 +113,10 @@ PAGES: tuple[Page, ...] = (
     at("announcement-list", *READERS),
     at("announcement-create", *ADMINISTRATORS),
     at("announcement-edit", *ADMINISTRATORS, pk="announcement"),
+    at("token-overview", *READERS),
+    at("audit-detail", *READERS, pk="entry"),
     at("audit-list", *READERS),
-    at("audit-list", *READERS, query="actor=nobody", variant="empty"),
+    at("audit-list", *READERS, query="q=nobody", variant="empty"),
     # --- inventory
     at("device-list"),
     at("device-list", query="q=nothing-is-called-so", variant="empty"),
@@ -157,6 +159,7 @@ PAGES: tuple[Page, ...] = (
     at("placement-create", *ADMINISTRATORS, slug="h100"),
     at("placement-edit", *ADMINISTRATORS, slug="h100", pk="placement"),
     at("placement-remove", *ADMINISTRATORS, slug="h100", pk="placement"),
+    at("approval-list", "lead", "administrator", "auditor"),
     at("request-list"),
     at("request-create", "member", "lead", "administrator"),
     at("request-detail", *PROJECT, key="request-in-use"),
@@ -223,6 +226,8 @@ NOT_PAGES: dict[str, str] = {
     "cluster-switch": "post",
     "cluster-sync": "post",
     "finding-handle": "post",
+    "request-approve": "post",
+    "request-reject": "post",
     "request-hold": "post",
     "request-retry": "post",
     # What leads elsewhere, or is only there for who came from elsewhere.

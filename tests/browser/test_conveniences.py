@@ -108,14 +108,14 @@ def test_filters_take_effect_as_one_types_and_can_be_shared(
     )  # fmt: skip
     context, page = opened(browser, live_server, cast)
     page.goto("/audit/")
-    entries = page.locator("#entries")
+    entries = page.locator("#list")
     expect(entries).to_contain_text("export")
 
-    page.locator("#id_actor").press_sequentially("nobody")
+    page.locator("#list-q").press_sequentially("nobody")
     expect(entries).to_contain_text("No entry fits")
 
     page.goto(page.url)
-    expect(page.locator("#id_actor")).to_have_value("nobody")
+    expect(page.locator("#list-q")).to_have_value("nobody")
     expect(entries).to_contain_text("No entry fits")
     context.close()
 
@@ -148,13 +148,13 @@ def test_a_failed_update_says_so_and_is_tried_again(browser: Browser, live_serve
             route.continue_()
 
     page.route("**/audit/**", answer)
-    page.locator("#id_actor").press_sequentially("x")
+    page.locator("#list-q").press_sequentially("x")
     trouble = page.locator("#cd-trouble")
     expect(trouble).to_be_visible()
     expect(trouble).to_contain_text("Something went wrong")
     trouble.get_by_role("button", name="Try again").click()
     expect(trouble).to_be_hidden()
-    expect(page.locator("#entries")).to_contain_text("No entry fits")
+    expect(page.locator("#list")).to_contain_text("No entry fits")
     assert answers == []
     context.close()
 
@@ -163,12 +163,12 @@ def test_a_desk_out_of_reach_is_told(browser: Browser, live_server: Any, cast: C
     context, page = opened(browser, live_server, cast)
     page.goto("/audit/")
     context.set_offline(True)
-    page.locator("#id_actor").press_sequentially("x")
+    page.locator("#list-q").press_sequentially("x")
     trouble = page.locator("#cd-trouble")
     expect(trouble).to_contain_text("cannot be reached")
     # Leaving the field asks once more.
     with page.expect_event("requestfailed"):
-        page.locator("#id_actor").blur()
+        page.locator("#list-q").blur()
     trouble.get_by_role("button", name="Close").click()
     expect(trouble).to_be_hidden()
     context.close()
@@ -178,18 +178,18 @@ def test_who_was_signed_out_meanwhile_is_led_back_to_the_same_page(
     browser: Browser, live_server: Any, cast: Cast
 ) -> None:
     context, page = opened(browser, live_server, cast)
-    page.goto("/audit/?actor=mina")
+    page.goto("/audit/?q=mina")
     Session.objects.all().delete()
-    page.locator("#id_actor").fill("lena")
+    page.locator("#list-q").fill("lena")
     trouble = page.locator("#cd-trouble")
     expect(trouble).to_contain_text("no longer signed in")
     # What is on the page stays there.
-    expect(page.locator("#entries")).to_be_visible()
+    expect(page.locator("#list")).to_be_visible()
     trouble.get_by_role("link", name="Sign in").click()
     page.fill("#id_login", "anouk")
     page.fill("#id_password", PASSWORD)
     page.click("main button[type=submit]")
-    expect(page).to_have_url(re.compile(r"/audit/\?actor="))
+    expect(page).to_have_url(re.compile(r"/audit/\?q="))
     context.close()
 
 

@@ -41,7 +41,7 @@ from inventory.models import (
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.invitations import invite
-from portal.accounts.models import Membership
+from portal.accounts.models import AuditEntry, Membership
 from portal.accounts.tokens import issue_token
 from tests.cast import Cast
 from tests.inventory_cdi.conftest import report, spec, spec_file
@@ -135,6 +135,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "token": token.token_key,
             "own-token": own.token_key,
             "binding": bindings[0].pk,
+            "entry": AuditEntry.objects.filter(action="request.submit").latest("pk").pk,
             "membership": Membership.objects.get(user=cast.teammate).pk,
             "person": cast.lead.pk,
             "announcement": announcement.pk,
