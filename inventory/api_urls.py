@@ -5,6 +5,7 @@ from django.urls import path
 from inventory import api, api_findings, api_inside
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
+from inventory.cdi import api_tokens as cdi_tokens
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
@@ -48,6 +49,8 @@ urlpatterns = [
     path("nodes/", api.NodeListView.as_view(), name="api-node-list"),
     path("nodes/<slug:cluster>/<k8s:name>/", api.NodeDetailView.as_view(), name="api-node-detail"),
     path("cdi/reports/", cdi.ReportView.as_view(), name="api-cdi-report"),
+    path("cdi/tokens/", cdi_tokens.NodeTokenListView.as_view(), name="api-cdi-token-list"),
+    path("cdi/tokens/<int:pk>/", cdi_tokens.NodeTokenView.as_view(), name="api-cdi-token"),
     path("cdi/nodes/", cdi.CdiNodeListView.as_view(), name="api-cdi-node-list"),
     path("cdi/nodes/<slug:cluster>/<k8s:name>/", cdi.CdiNodeDetailView.as_view(), name="api-cdi-node-detail"),
     path("device-classes/", api.DeviceClassListView.as_view(), name="api-class-list"),

@@ -48,13 +48,29 @@ MAX_FILE_BYTES = 256 * 1024
 MAX_CONFIG_BYTES = 1024 * 1024
 MAX_FILES = 1000
 MAX_IMPORTS = 20
+MAX_DIRECTORIES = 10
+DEFAULT_SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 TIMEOUT = 20
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
 # ".yml" is reported too, so that the portal can say that runtimes ignore it.
 SPEC_ENDINGS = (".json", ".yaml", ".yml")
 
-CONTAINERD_CONFIGS = ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml")
+# Where the containerd that the kubelet uses has its configuration, by distribution. Those that bring one come
+# first: beside it a host may have another containerd (Docker's), which says nothing about Pods.
+CONTAINERD_LAYOUTS = (
+    ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml",),
+    ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml",),
+    ("/var/snap/microk8s/current/args/containerd.toml",),
+    ("/etc/k0s/containerd.toml", "/run/k0s/containerd-cri.toml", "/etc/k0s/containerd.d/*.toml"),
+    # Talos.
+    ("/etc/cri/containerd.toml", "/etc/cri/conf.d/*.toml", "/etc/cri/conf.d/*.part"),
+    ("/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml"),
+)
 CRIO_CONFIGS = ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/*")
+RUNTIME_BINARIES = (
+    *("usr/local/bin", "usr/bin", "usr/sbin", "var/lib/rancher/k3s/data/current/bin"),
+    *("var/lib/rancher/rke2/bin", "var/lib/k0s/bin", "snap/microk8s/current/bin"),
+)
 
 log = logging.getLogger("cdi-collector")
 
@@ -158,10 +174,10 @@ def moment(seconds: float) -> str:
 
 
 def read_runtime(
-    root: str, wanted: str | None, containerd: list[str], crio: list[str], version: str
+    root: str, wanted: str | None, containerd: list[list[str]], crio: list[str], version: str
 ) -> dict[str, Any]:
     """Which runtime it is, its version, and its CDI setting; None or "" for what cannot be told."""
-    found = {"containerd": read_configs(root, containerd), "cri-o": read_configs(root, crio)}
+    found = {"containerd": read_first(root, containerd), "cri-o": read_configs(root, crio)}
     names = [name for name, (sources, _settings) in found.items() if sources]
     name = wanted or (names[0] if len(names) == 1 else "")
     if len(names) > 1 and not wanted:
@@ -177,6 +193,15 @@ def read_runtime(
         "handlers": sorted(settings["handlers"]) if sources else None,
         "sources": sources,
     }
+
+
+def read_first(root: str, layouts: list[list[str]]) -> tuple[list[str], dict[str, Any]]:
+    """The configuration of the first layout that there is; layouts are never mixed."""
+    for patterns in layouts:
+        sources, settings = read_configs(root, patterns)
+        if sources:
+            return sources, settings
+    return [], {"handlers": set()}
 
 
 def read_configs(root: str, patterns: list[str]) -> tuple[list[str], dict[str, Any]]:
@@ -254,7 +279,7 @@ def strings(value: Any) -> list[str] | None:
 def runtime_version(root: str, name: str) -> str:
     """From ``<binary> --version``, where it can be run; "" where not."""
     binary = {"containerd": "containerd", "cri-o": "crio"}.get(name)
-    for directory in ("usr/local/bin", "usr/bin", "usr/sbin"):
+    for directory in RUNTIME_BINARIES:
         path = os.path.join(root, directory, binary) if binary else ""
         if not path or leads_out(root, path) or not os.access(path, os.X_OK):
             continue
@@ -273,7 +298,16 @@ def runtime_version(root: str, name: str) -> str:
 def collect(options: argparse.Namespace) -> dict[str, Any]:
     """The report without the moment of its sending."""
     directories, files = [], list[dict[str, Any]]()
-    for path in options.spec_dir:
+    runtime = read_runtime(
+        options.root,
+        options.runtime,
+        options.containerd_config,
+        options.crio_config,
+        options.runtime_version,
+    )
+    # Where nobody says which to look at, those that the runtime looks at, too.
+    told = [] if options.spec_dir else list(DEFAULT_SPEC_DIRS) + (runtime["spec_dirs"] or [])
+    for path in list(dict.fromkeys(options.spec_dir or map(clean, told)))[:MAX_DIRECTORIES]:
         facts, found = read_directory(options.root, path)
         directories.append(facts)
         files += found
@@ -286,14 +320,14 @@ def collect(options: argparse.Namespace) -> dict[str, Any]:
         "directories": directories,
         "files": files[:MAX_FILES],
         "files_left_out": max(0, len(files) - MAX_FILES),
-        "runtime": read_runtime(
-            options.root,
-            options.runtime,
-            options.containerd_config,
-            options.crio_config,
-            options.runtime_version,
-        ),
+        "runtime": runtime,
     }
+
+
+def clean(path: str) -> str:
+    """A path in one way of writing it; /run is where /var/run leads."""
+    path = "/" + os.path.normpath(path).lstrip("/")
+    return "/var" + path if path == "/run/cdi" else path
 
 
 def pack(report: dict[str, Any], now: float) -> bytes:
@@ -432,7 +466,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--token-file", default=env.get("CDI_TOKEN_FILE"), help="file with the node's token")
     parser.add_argument("--ca-file", default=env.get("CDI_CA_FILE"), help="certificates to trust")
     parser.add_argument("--root", default=env.get("CDI_ROOT", "/"), help="where the node's / is mounted")
-    parser.add_argument("--spec-dir", action="append", help="default: /etc/cdi and /var/run/cdi")
+    parser.add_argument(
+        "--spec-dir", action="append", help="default: /etc/cdi, /var/run/cdi and what the runtime names"
+    )
     parser.add_argument("--runtime", choices=("containerd", "cri-o"), default=env.get("CDI_RUNTIME"))
     parser.add_argument("--runtime-version", default=env.get("CDI_RUNTIME_VERSION", ""))
     parser.add_argument("--containerd-config", action="append", metavar="GLOB")
@@ -444,9 +480,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--print", action="store_true", help="print the report instead of sending it")
     options = parser.parse_args(arguments)
     listed = [path for path in env.get("CDI_SPEC_DIRS", "").split(":") if path]
-    options.spec_dir = options.spec_dir or listed or ["/etc/cdi", "/var/run/cdi"]
+    options.spec_dir = options.spec_dir or listed
     configs = env.get("CDI_CONTAINERD_CONFIG", "").split(":") if env.get("CDI_CONTAINERD_CONFIG") else []
-    options.containerd_config = options.containerd_config or configs or list(CONTAINERD_CONFIGS)
+    named = options.containerd_config or configs
+    options.containerd_config = [named] if named else [list(layout) for layout in CONTAINERD_LAYOUTS]
     options.crio_config = options.crio_config or list(CRIO_CONFIGS)
     for name in ("cluster", "node", *(() if options.print else ("portal", "token_file"))):
         if not getattr(options, name):

@@ -240,6 +240,67 @@ def test_a_setting_is_found_in_files_that_are_no_valid_toml(host: Host, broken: 
     assert "runc" in found["handlers"]
 
 
+# A file of each distribution, and the variant of the manifest that mounts it.
+LAYOUTS = {
+    "k3s": "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+    "rke2": "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+    "microk8s": "/var/snap/microk8s/current/args/containerd.toml",
+    "k0s": "/etc/k0s/containerd.toml",
+    "talos": "/etc/cri/containerd.toml",
+}
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_distributions_have_their_configuration_in_places_of_their_own(host: Host, layout: str) -> None:
+    host.write(LAYOUTS[layout], V2)
+    # Docker's containerd beside it says nothing about Pods.
+    host.write("/etc/containerd/config.toml", "version = 3\ndisabled_plugins = ['cri']\nenable_cdi = false\n")
+    found = runtime(host)
+    assert (found["name"], found["config_version"], found["enable_cdi"]) == ("containerd", 2, True)
+    assert found["sources"] == [LAYOUTS[layout]]
+
+
+@pytest.mark.nodatabase
+def test_k3s_has_pieces_in_a_directory_that_its_configuration_imports(host: Host) -> None:
+    there = "/var/lib/rancher/k3s/agent/etc/containerd"
+    host.write(f"{there}/config.toml", f'version = 3\nimports = ["{there}/config-v3.toml.d/*.toml"]\n')
+    host.write(
+        f"{there}/config-v3.toml.d/10-cdi.toml",
+        "[plugins.'io.containerd.cri.v1.runtime']\nenable_cdi = false\ncdi_spec_dirs = ['/var/lib/cdi']\n",
+    )
+    host.write("/var/lib/cdi/vendor.json", BASE)
+    found = host.report()
+    assert found["runtime"]["enable_cdi"] is False
+    assert found["runtime"]["sources"] == [f"{there}/config.toml", f"{there}/config-v3.toml.d/10-cdi.toml"]
+    # What the runtime looks at is looked at.
+    assert [(d["path"], d["state"]) for d in found["directories"]][-1] == ("/var/lib/cdi", "read")
+    assert [file["name"] for file in found["files"]] == ["vendor.json"]
+
+
+@pytest.mark.nodatabase
+def test_microk8s_points_to_its_present_revision(host: Host) -> None:
+    host.write("/var/snap/microk8s/7394/args/containerd.toml", V2)
+    (host.root / "var/snap/microk8s/current").symlink_to("7394")
+    assert runtime(host)["sources"] == [LAYOUTS["microk8s"]]
+
+
+@pytest.mark.nodatabase
+def test_a_place_that_is_named_is_the_only_one(host: Host) -> None:
+    host.write(LAYOUTS["k3s"], V2)
+    host.write("/opt/containerd.toml", "version = 3\n")
+    assert runtime(host, "--containerd-config", "/opt/*.toml")["sources"] == ["/opt/containerd.toml"]
+
+
+@pytest.mark.nodatabase
+def test_one_directory_under_two_names_is_reported_once(host: Host) -> None:
+    host.write("/etc/containerd/config.toml", V2)
+    host.write("/var/run/cdi/a.json", BASE)
+    assert [d["path"] for d in host.report()["directories"]] == ["/etc/cdi", "/var/run/cdi"]
+    named = host.report("--spec-dir", "/run/cdi")["directories"]
+    assert [d["path"] for d in named] == ["/run/cdi"]
+
+
 @pytest.mark.nodatabase
 def test_crios_setting(host: Host) -> None:
     host.write("/etc/crio/crio.conf.d/10-cdi.conf", '[crio.runtime]\ncdi_spec_dirs = ["/opt/cdi"]\n')
@@ -435,3 +496,29 @@ def test_the_manifest_gives_the_collector_no_more_than_it_needs() -> None:
     # Every option that the manifest sets is one that the collector reads.
     script = (DEPLOY / "collect.py").read_text()
     assert all(f'"{variable["name"]}"' in script for variable in container["env"])
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("variant", LAYOUTS)
+def test_a_variant_mounts_what_its_distribution_has(variant: str) -> None:
+    found = yaml.safe_load(
+        (DEPLOY.with_name("cdi-collector-variants") / variant / "kustomization.yaml").read_text()
+    )
+    assert found["resources"] == ["../../cdi-collector"]
+    (patch,) = found["patches"]
+    made = yaml.safe_load(patch["patch"])
+    assert (made["kind"], made["metadata"]["name"]) == ("DaemonSet", "cdi-collector")
+    pod = made["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    assert mounts.keys() == paths.keys()
+    for name, mount in mounts.items():
+        assert mount == {"name": name, "mountPath": f"/host{paths[name]}", "readOnly": True}
+    assert any(f"{LAYOUTS[variant]}/".startswith(f"{path}/") for path in paths.values())
+    for variable in container.get("env", []):
+        named = set(variable["value"].split(":"))
+        base = yaml.safe_load_all((DEPLOY / "daemonset.yaml").read_text())
+        pods = [o["spec"]["template"]["spec"] for o in base if o["kind"] == "DaemonSet"]
+        mounted = {v["hostPath"]["path"] for p in pods for v in p["volumes"] if "hostPath" in v}
+        assert named <= mounted | set(paths.values())
