@@ -6,6 +6,8 @@ plain digest is enough.
 
 import hashlib
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from django.db import models, transaction
@@ -146,6 +148,28 @@ def revoke(*, invitation: Invitation, actor: User, now: datetime, source_ip: str
 def digest(secret: str) -> str:
     """What is stored of a link's secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def accept_all_for(*, user: User, emails: Iterable[str], now: datetime, source_ip: str | None = None) -> None:
+    """Takes a person into every project that invited one of their addresses. Only for addresses that somebody
+    trusted has confirmed: here the address stands for the link."""
+    for invitation in _open_for(emails, now=now):
+        # A member already, or the project is archived: the invitation stays as it is.
+        with suppress(UnableToAccept), transaction.atomic():
+            accept(invitation=invitation, user=user, now=now, source_ip=source_ip)
+
+
+def is_invited(emails: Iterable[str], *, now: datetime) -> bool:
+    """Whether any project waits for somebody with one of these addresses."""
+    return any(True for _invitation in _open_for(emails, now=now))
+
+
+def _open_for(emails: Iterable[str], *, now: datetime) -> list[Invitation]:
+    found: list[Invitation] = []
+    still = Invitation.objects.filter(used_at=None, revoked_at=None, expires_at__gt=now)
+    for email in {email.casefold() for email in emails if email}:
+        found += still.filter(email__iexact=email).select_related("project").order_by("pk")
+    return found
 
 
 def remember(request: HttpRequest, secret: str) -> None:

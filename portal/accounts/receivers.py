@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from portal.accounts import roles
 from portal.accounts.audit import record, source_ip
+from portal.accounts.invitations import accept_all_for
 from portal.accounts.models import User
 from portal.accounts.oidc.provider import configured
 from portal.accounts.required_factor import ELSEWHERE, STRONG
@@ -83,6 +84,12 @@ def groups_were_told(
         user=user,
         groups=sociallogin.account.extra_data.get("groups", []),
         grants=provider.grants,
+        now=timezone.now(),
+        source_ip=source_ip(request),
+    )
+    accept_all_for(
+        user=user,
+        emails=[address.email for address in sociallogin.email_addresses if address.verified],
         now=timezone.now(),
         source_ip=source_ip(request),
     )

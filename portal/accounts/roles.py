@@ -125,7 +125,10 @@ def _keep_memberships_in_step(
         Membership.objects.filter(user=user).exclude(claimed_role="").values_list("project__slug", flat=True)
     )
     for project in Project.objects.filter(slug__in={*wanted, *had}).order_by("slug"):
-        role = "" if project.archived_at else wanted.get(project.slug, "")
+        role = wanted.get(project.slug, "")
+        if project.archived_at is not None and role:
+            # Nobody comes in any more, but who was there keeps seeing what was done.
+            continue
         memberships.claim(user=user, project=project, role=role, now=now, source_ip=source_ip)
 
 

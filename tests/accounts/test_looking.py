@@ -74,6 +74,7 @@ def test_it_reads_and_asks_what_it_may(cast: Cast, tmp_path: Any) -> None:
 
 
 def test_a_request_is_not_taken_and_what_was_typed_stays(client: Client, cast: Cast) -> None:
+    fleet.devices(fleet.cluster(), free=1)
     client.force_login(cast.member)
 
     page = client.post("/requests/new/", {"project": "tides", "purpose": "harmonic analysis"})

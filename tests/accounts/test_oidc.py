@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import requests
 from allauth.socialaccount.models import SocialAccount
 from django.test import Client
+from django.utils import timezone
 
-from portal.accounts.models import AuditEntry, Membership, PastMembership, User
+from portal.accounts.invitations import invite
+from portal.accounts.models import AuditEntry, Invitation, Membership, PastMembership, User
 from portal.identity import IdentityProvider
 from tests.accounts.identity_provider import CLIENT_ID, CLIENT_SECRET, Faults, SmallProvider
 from tests.cast import PASSWORD, Cast
@@ -326,6 +329,74 @@ def test_only_those_in_a_required_group_come_in(
 
     provider.person["groups"] = ["desk-users"]
     assert sign_in(client).status_code == 302
+
+
+def test_an_archived_project_takes_nobody_in_and_puts_nobody_out(
+    client: Client, provider: SmallProvider, cast: Cast
+) -> None:
+    provider.person["groups"] = ["tide-people"]
+    sign_in(client)
+    cast.project.archived_at = timezone.now()
+    cast.project.save()
+
+    for name, belongs in [("u-1001", True), ("u-2002", False)]:
+        client.logout()
+        provider.person |= {"sub": name, "email": f"{name}@example.org"}
+        sign_in(client)
+        user = signed_in(client)
+        assert Membership.objects.filter(user=user).exists() is belongs
+
+
+# --- invitations -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_an_invitation_for_a_confirmed_address_needs_no_link(
+    client: Client, provider: SmallProvider, cast: Cast, settings: Any, verified: bool
+) -> None:
+    settings.OIDC = replace(settings.OIDC, new_people=False)
+    provider.person["email_verified"] = verified
+    invite(
+        project=cast.project,
+        role="lead",
+        email="Wren@example.org",
+        lifetime=timedelta(days=7),
+        actor=cast.lead,
+        now=timezone.now(),
+    )
+
+    response = sign_in(client)
+
+    assert response.status_code == (302 if verified else 403)
+    found = Membership.objects.filter(user__username="wren", project=cast.project, role="lead")
+    assert found.exists() is verified
+    assert (Invitation.objects.get().used_at is not None) is verified
+
+
+def test_who_was_never_here_and_is_not_invited_stays_out_where_that_is_wanted(
+    client: Client, provider: SmallProvider, settings: Any
+) -> None:
+    settings.OIDC = replace(settings.OIDC, new_people=False)
+
+    assert sign_in(client).status_code == 403
+    assert not User.objects.exists()
+
+
+def test_a_link_opens_the_way_through_the_provider(
+    client: Client, provider: SmallProvider, cast: Cast, settings: Any
+) -> None:
+    settings.OIDC = replace(settings.OIDC, new_people=False)
+    _invitation, secret = invite(
+        project=cast.project, role="member", lifetime=timedelta(days=7), actor=cast.lead, now=timezone.now()
+    )
+    client.get(f"/join/{secret}/")
+    assert "Sign in with Harbour ID" in client.get("/join/").content.decode()
+
+    back = sign_in(client, "/accounts/oidc/login/?next=/join/")
+
+    assert back["Location"] == "/join/"
+    client.post("/join/")
+    assert Membership.objects.get(user__username="wren").project == cast.project
 
 
 # --- accounts that are here already ----------------------------------------------------------------

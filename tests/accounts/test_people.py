@@ -1,5 +1,6 @@
 """The page of people: roles, locking out, and that there is always an administrator."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from django.utils import timezone
 
 from portal.accounts import roles
 from portal.accounts.models import AuditEntry, User
+from portal.accounts.tokens import issue_token
 from tests.cast import PASSWORD, Cast, person
 
 pytestmark = pytest.mark.django_db
@@ -125,8 +127,13 @@ def test_an_administrator_who_audits_is_none_that_counts(cast: Cast) -> None:
 
 
 def test_who_is_deactivated_is_out_at_once(client: Client, cast: Cast) -> None:
-    theirs = Client()
+    theirs, program = Client(), Client()
     theirs.force_login(cast.member)
+    _token, plain = issue_token(
+        user=cast.member, name="n", scopes=["inventory"], lifetime=timedelta(days=1), now=timezone.now()
+    )
+    bearer = {"Authorization": f"Bearer {plain}"}
+    assert program.get("/api/v1/devices/", headers=bearer).status_code == 200
     client.force_login(cast.administrator)
     url = f"/people/{cast.member.pk}/switch/"
     assert "Deactivate Mina" in client.get(url).content.decode()
@@ -134,13 +141,15 @@ def test_who_is_deactivated_is_out_at_once(client: Client, cast: Cast) -> None:
     client.post(url)
 
     assert theirs.get("/").status_code == 302
+    assert program.get("/api/v1/devices/", headers=bearer).status_code == 401
     theirs.post("/accounts/login/", {"login": "mina", "password": PASSWORD})
     assert theirs.get("/").status_code == 302
 
     assert "Activate Mina" in client.get(url).content.decode()
     client.post(url)
     assert User.objects.get(pk=cast.member.pk).is_active
-    assert list(AuditEntry.objects.order_by("pk").values_list("action", flat=True)) == [
+    told = AuditEntry.objects.filter(target_kind="user").order_by("pk")
+    assert list(told.values_list("action", flat=True)) == [
         "person.deactivate",
         "person.activate",
     ]

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from portal.accounts.invitations import invited
+from portal.accounts.invitations import invited, is_invited
 from portal.accounts.oidc.provider import DeskProvider, configured
 
 log = logging.getLogger(__name__)
@@ -81,9 +81,12 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc] #
                 status=409,
             )
 
-    def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:  # noqa: ARG002 - allauth's
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         found = configured()
-        if (found is not None and found.new_people) or invited(request, now=timezone.now()) is not None:
+        now = timezone.now()
+        if (found is not None and found.new_people) or invited(request, now=now) is not None:
+            return True
+        if is_invited(verified_addresses(sociallogin), now=now):
             return True
         raise _refusal(
             request,
@@ -125,6 +128,11 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc] #
             % {"name": provider},
             status=401,
         )
+
+
+def verified_addresses(sociallogin: SocialLogin) -> list[str]:
+    """The person's addresses that the provider has confirmed."""
+    return [address.email for address in sociallogin.email_addresses if address.verified]
 
 
 def _refusal(request: HttpRequest, title: str, text: str, *, status: int = 403) -> ImmediateHttpResponse:
