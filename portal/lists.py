@@ -36,8 +36,6 @@ MAX_VALUES = 50
 VALUES_OFFERED = 30
 PAGE_SIZE = 50
 COOKIE_AGE = 365 * 24 * 3600
-# Parameters of every list, which therefore are no facets.
-OWN_PARAMETERS = ("q", "sort", "page", "columns", "remember", "format")
 
 
 @dataclass(frozen=True)

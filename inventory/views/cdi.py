@@ -1,13 +1,14 @@
 """CDI: which nodes report, what does not fit on one of them, and the nodes' tokens for administrators."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -20,12 +21,12 @@ from django_stubs_ext import StrOrPromise
 from inventory.cdi import tokens, words
 from inventory.cdi.comparison import Finding
 from inventory.cdi.facts import Judged, judge_nodes
-from inventory.cdi.listing import visible_files, visible_findings, wanted_nodes
-from inventory.filters import clean_text
+from inventory.cdi.listing import visible_files, visible_findings
 from inventory.models import CdiNode, CdiSpecFile, CdiToken, Cluster, Device, Node
-from portal import htmx
+from portal import csvs, htmx, lists
 from portal.access import may_administer, may_read_everything, person, require_administrator
 from portal.accounts.audit import source_ip
+from portal.lists import Choice, Column, Listing
 
 PAGE_SIZE = 50
 FILES_SHOWN = 200
@@ -78,27 +79,59 @@ class TokenForm(forms.Form):
     )
 
 
+LISTING = Listing(
+    "cdi",
+    columns=(
+        Column("name", gettext_lazy("Node"), order=("name", "cluster__name"), fixed=True, css="cd-nowrap"),
+        Column("state", gettext_lazy("State")),
+        Column("findings", gettext_lazy("What does not fit")),
+        Column("runtime", gettext_lazy("Runtime")),
+        Column("reported", gettext_lazy("Reported"), order=("received_at",), css="cd-nowrap", nullable=True),
+        Column("cluster", gettext_lazy("Cluster"), order=("cluster__name", "name")),
+    ),
+    facets=(Choice("cluster", gettext_lazy("Cluster"), column="cluster__name"),),
+    search=("name",),
+    sort="name",
+)
+CSV_HEADER = ("cluster", "node", "state", "why", "findings", "runtime", "runtime_version", "received_at")
+
+
 @require_safe
-def cdi_list(request: HttpRequest) -> HttpResponse:
+def cdi_list(request: HttpRequest) -> HttpResponseBase:
     """Nodes that may report, by name, with their state and their worst findings."""
+    several = Cluster.objects.count() > 1
+    listing = LISTING if several else LISTING.without("cluster")
+    if (back := listing.remembered(request)) is not None:
+        return back
     detailed = may_read_everything(person(request))
-    nodes = wanted_nodes(request.GET).order_by("name", "pk")
-    page = Paginator(nodes, PAGE_SIZE).get_page(request.GET.get("page"))
-    text, chosen = clean_text(request.GET.get("q", "")), clean_text(request.GET.get("cluster", ""))
+    state = listing.read(request)
+    nodes = state.narrowed(CdiNode.objects.all())
+    if state.wants_csv:
+        told = _told(list(state.ordered(nodes)), detailed=detailed)
+        return csvs.download("cdi.csv", CSV_HEADER, map(_line, told))
+    page = state.page(nodes)
     context = {
         "page": page,
-        "rows": [
-            _node_row(judged, detailed=detailed)
-            for judged in judge_nodes(list(page.object_list), now=timezone.now())
-        ],
-        "text": text,
-        "cluster": chosen,
-        "narrows": bool(text or chosen),
-        "clusters": list(Cluster.objects.order_by("name").values_list("name", flat=True)),
+        "rows": _told(list(page.object_list), detailed=detailed),
+        "facets": state.facets(CdiNode.objects.all()),
         "silent": _without_collector(),
         "may_administer": may_administer(person(request)),
     }
-    return htmx.render(request, "inventory/cdi_list.html", context, partial="nodes")
+    return lists.answer(request, "inventory/cdi_list.html", context, state=state)
+
+
+def _told(nodes: Sequence[CdiNode], *, detailed: bool) -> list[NodeRow]:
+    return [_node_row(judged, detailed=detailed) for judged in judge_nodes(nodes, now=timezone.now())]
+
+
+def _line(row: NodeRow) -> tuple[Any, ...]:
+    judged = row.judged
+    return (
+        *(judged.cluster.name, judged.node.name, judged.verdict.state, row.why),
+        "; ".join(str(finding.message) for finding in row.findings),
+        *(judged.runtime.get("name", ""), judged.runtime.get("version", "")),
+        judged.node.received_at.isoformat() if judged.node.received_at else "",
+    )
 
 
 def _without_collector() -> int:

@@ -19,10 +19,11 @@ from inventory.findings import handling, search, words
 from inventory.findings.links import links
 from inventory.findings.registry import BY_KIND, RULES
 from inventory.models import Cluster, DiagnosisTask, Finding, RuleState, Severity
-from portal import csvs, htmx
+from portal import csvs, htmx, lists
 from portal.access import may_administer, person, require_administrator, require_reader_of_everything
 from portal.accounts import audit
 from portal.accounts.models import AuditEntry, User
+from portal.lists import Column, Listing
 
 PAGE_SIZE = 50
 EARLIER_SHOWN = 20
@@ -88,17 +89,36 @@ def finding_rows(findings: Collection[Finding], *, now: datetime) -> list[Findin
 
 # --- the list ----------------------------------------------------------------------------------------
 
+# The worst first, unless another order is asked for.
+LISTING = Listing(
+    "findings",
+    columns=(
+        Column("severity", gettext_lazy("Severity"), css="cd-nowrap"),
+        Column("finding", gettext_lazy("Finding"), order=("kind", "-first_seen_at"), fixed=True),
+        Column("about", gettext_lazy("About"), order=("namespace", "name")),
+        Column("state", gettext_lazy("State")),
+        Column("age", gettext_lazy("Age"), css="cd-nowrap"),
+        Column("first", gettext_lazy("First seen"), order=("first_seen_at",), css="cd-nowrap"),
+        Column("last", gettext_lazy("Last seen"), order=("last_seen_at",), css="cd-nowrap"),
+        Column("cluster", gettext_lazy("Cluster"), order=("cluster__name", "-first_seen_at"), shown=False),
+    ),
+    keeps=("q", "state", "severity", "kind", "cluster"),
+)
+
 
 @require_safe
 @require_reader_of_everything
-def finding_list(request: HttpRequest) -> HttpResponse:
+def finding_list(request: HttpRequest) -> HttpResponseBase:
     """What is wrong, the worst first; a fixed number of queries."""
+    if (back := LISTING.remembered(request)) is not None:
+        return back
     now = timezone.now()
     wanted = search.FindingFilter.parse(request.GET)
-    found = search.worst_first(wanted.rows(now=now)).select_related("cluster", "acknowledged_by")
-    page = Paginator(found.defer("cluster__kubeconfig_encrypted"), PAGE_SIZE).get_page(
-        request.GET.get("page")
-    )
+    state = LISTING.read(request)
+    found = wanted.rows(now=now).select_related("cluster", "acknowledged_by")
+    found = found.defer("cluster__kubeconfig_encrypted")
+    found = state.ordered(found) if state.sort else search.worst_first(found)
+    page = Paginator(found, PAGE_SIZE).get_page(state.page_asked)
     unknown = list(
         RuleState.objects.exclude(unknown_since=None)
         .select_related("cluster")
@@ -118,7 +138,8 @@ def finding_list(request: HttpRequest) -> HttpResponse:
         "unknown_clusters": sorted({state.cluster.name for state in unknown}),
         "checked": RuleState.objects.order_by("-tried_at").values_list("tried_at", flat=True).first(),
     }
-    return htmx.render(request, "inventory/finding_list.html", context, partial="findings")
+    context["kept"] = [pair for pair in state.pairs() if pair[0] in ("sort", "columns")]
+    return lists.answer(request, "inventory/finding_list.html", context, state=state, partial="findings")
 
 
 @require_safe

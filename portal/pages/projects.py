@@ -6,8 +6,9 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, F, Q
-from django.http import Http404, HttpRequest, HttpResponse
+from django.db.models import Count, F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 from django.utils import timezone
@@ -19,12 +20,13 @@ from claims.models import Request
 from claims.running import running
 from inventory.bindings import UnableToBind, bind, end, unbind
 from inventory.models import Cluster, NamespaceBinding
-from portal import access, htmx
+from portal import access, csvs, htmx, lists
 from portal.accounts.audit import source_ip
 from portal.accounts.forms import MemberForm, ProjectForm
 from portal.accounts.memberships import add_member, change_role, remove_member
 from portal.accounts.models import Membership, PastMembership, Project
 from portal.accounts.projects import UnableToChangeProject, change_project, create_project
+from portal.lists import Choice, Column, Listing
 from portal.pages.usage import allowances, costs, held_now
 
 REQUESTS_SHOWN = 10
@@ -79,17 +81,62 @@ class EndForm(forms.Form):
     )
 
 
+LISTING = Listing(
+    "projects",
+    columns=(
+        Column("name", gettext_lazy("Name"), order=("name",), fixed=True),
+        Column("role", gettext_lazy("Your role")),
+        Column("centre", gettext_lazy("Cost centre"), order=("cost_centre", "name")),
+        Column("members", gettext_lazy("Members"), order=("member_count", "name"), css="cd-number"),
+        Column("since", gettext_lazy("Since"), order=("created_at",), css="cd-nowrap", shown=False),
+        Column("slug", gettext_lazy("Short name"), order=("slug",), shown=False),
+    ),
+    facets=(
+        Choice(
+            "state",
+            gettext_lazy("State"),
+            conditions={"running": Q(archived_at=None), "archived": Q(archived_at__isnull=False)},
+            labels={"running": gettext_lazy("running"), "archived": gettext_lazy("archived")},
+        ),
+        Choice("centre", gettext_lazy("Cost centre"), column="cost_centre"),
+    ),
+    search=("name", "slug", "description", "cost_centre"),
+    sort="name",
+)
+PROJECT_HEADER = ("slug", "name", "cost_centre", "your_role", "members", "created_at", "archived_at")
+
+
 @require_safe
-def project_list(request: HttpRequest) -> HttpResponse:
+def project_list(request: HttpRequest) -> HttpResponseBase:
     """The projects that one may know of."""
+    if (back := LISTING.remembered(request)) is not None:
+        return back
     user = access.person(request)
-    projects = Project.objects.visible_to(user).annotate(member_count=Count("memberships")).order_by("name")
-    roles = dict(Membership.objects.filter(user=user).values_list("project", "role"))
-    rows = [
-        {"project": project, "role": Membership.Role(roles[project.pk]).label if project.pk in roles else ""}
-        for project in projects
-    ]
-    return htmx.render(request, "pages/projects.html", {"rows": rows})
+    state = LISTING.read(request)
+    visible = Project.objects.visible_to(user)
+    # Counted apart: joined to the rows, members would multiply what facets count.
+    members = Membership.objects.filter(project=OuterRef("pk")).order_by().values("project")
+    counted = members.annotate(n=Count("pk")).values("n")
+    projects = state.narrowed(visible).annotate(member_count=Coalesce(Subquery(counted), 0))
+    held = dict(Membership.objects.filter(user=user).values_list("project", "role"))
+    roles = {pk: str(Membership.Role(role).label) for pk, role in held.items()}
+    if state.wants_csv:
+        found = state.ordered(projects).iterator(chunk_size=500)
+        lines = (
+            (
+                *(p.slug, p.name, p.cost_centre, roles.get(p.pk, ""), p.member_count),
+                *(p.created_at.isoformat(), p.archived_at.isoformat() if p.archived_at else ""),
+            )
+            for p in found
+        )
+        return csvs.download("projects.csv", PROJECT_HEADER, lines)
+    page = state.page(projects)
+    context = {
+        "page": page,
+        "rows": [{"project": project, "role": roles.get(project.pk, "")} for project in page.object_list],
+        "facets": state.facets(visible),
+    }
+    return lists.answer(request, "pages/projects.html", context, state=state)
 
 
 @require_safe
