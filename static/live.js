@@ -136,6 +136,8 @@
       var state = stateOf(now);
       state.etag = detail.xhr.getResponseHeader("ETag") || "";
       state.path = now.getAttribute("hx-get");
+      // It is finished, whatever the new version says of polling.
+      if (detail.xhr.status === 286) state.stopped = true;
       if (unattended()) state.notBefore = Date.now() + UNATTENDED_PACE - 1000;
     }
     if (detail.requestConfig.cdPosture) resume(now, detail.requestConfig.cdPosture);

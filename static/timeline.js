@@ -227,6 +227,7 @@
           rich: { place: { color: colours["ink-soft"], fontSize: 11 } },
           formatter: function (index) {
             var lane = self.lanes[index];
+            if (!lane) return "";
             return lane.place && !narrow ? "{place|" + lane.place.replace(/[{}|]/g, "") + "}  " + lane.name : lane.name;
           },
         },
