@@ -26,6 +26,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext, ngettext, pgettext
 
 from portal import money as money_rules
+from portal.explanations import explained
 from portal.states import appearance
 
 register = template.Library()
@@ -406,3 +407,9 @@ def get_item(mapping: Any, key: Any) -> Any:
 def join_text(values: Iterable[Any]) -> str:
     """Values joined the way lists are written in running text."""
     return gettext(", ").join(str(value) for value in values)
+
+
+@register.inclusion_tag("components/cluster_says.html")
+def cluster_says(text: str) -> dict[str, Any]:
+    """A message of a cluster, explained where it is known, with the original beneath."""
+    return {"text": text, "sentences": explained(text or "")}
