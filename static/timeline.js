@@ -425,7 +425,7 @@
     }
     var title = lane.name, lines = [lane.note];
     if (best) {
-      title = best.many > 1 ? this.text.several.replace("%s", String(best.many)) : best.project || this.text.nobody;
+      title = best.many > 1 ? this.text.several.replace("{n}", String(best.many)) : best.project || this.text.nobody;
       lines = [best.claim, this.moment(best.start) + " – " + (best.open ? this.text.nowText : this.moment(best.end)), lane.name + (lane.note ? " · " + lane.note : "")];
     } else if (lane.blanks.some(function (blank) { return blank[0] <= at[0] && at[0] < blank[1]; })) {
       lines = [this.text.blank, lane.note];
