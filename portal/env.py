@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from cryptography.fernet import Fernet
 from environs import Env
@@ -63,6 +64,17 @@ def redis_url() -> str:
     return env.str("REDIS_URL", "") or (
         left.read_text().strip() if left.exists() else "redis://127.0.0.1:6379/0"
     )
+
+
+def email() -> dict[str, Any]:
+    """Django's settings of mail from ``CLAIMDESK_EMAIL_URL``; without it, mail goes to the console."""
+    found: dict[str, Any] = env.dj_email_url("CLAIMDESK_EMAIL_URL", "console:")
+    if "EMAIL_BACKEND" not in found:
+        raise ValueError(
+            "CLAIMDESK_EMAIL_URL has to start with submission:// (port 587 with STARTTLS) or smtp:// (with "
+            "?ssl=True for TLS from the start), such as submission://user:password@mail.example.org"
+        )
+    return found
 
 
 def database() -> dict[str, object]:

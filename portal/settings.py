@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from csp.constants import NONE, SELF
 
-from portal.env import BASE_DIR, credential_keys, data_dir, database, env, redis_url, secret_key
+from portal.env import BASE_DIR, credential_keys, data_dir, database, email, env, redis_url, secret_key
 from portal.identity import identity_provider
 
 # --- what is this instance -------------------------------------------------------------------
@@ -156,9 +156,9 @@ ACCOUNT_ADAPTER = "portal.accounts.adapter.AccountAdapter"
 # How many proxies in front write X-Forwarded-For: attempts to sign in are counted, and changes recorded, by
 # the address that they give. 0 = nobody's word is taken.
 ALLAUTH_TRUSTED_PROXY_COUNT = env.int("CLAIMDESK_TRUSTED_PROXIES", 0)
-# Mail ("smtp+tls://user:password@mail.example.org:587"). Without it nothing that needs mail is offered.
+# Mail ("submission://user:password@mail.example.org"). Without it nothing that needs mail is offered.
 MAIL_OFFERED = bool(env.str("CLAIMDESK_EMAIL_URL", ""))
-EMAIL = env.dj_email_url("CLAIMDESK_EMAIL_URL", "console:")
+EMAIL = email()
 EMAIL_BACKEND, EMAIL_HOST, EMAIL_PORT = EMAIL["EMAIL_BACKEND"], EMAIL["EMAIL_HOST"], EMAIL["EMAIL_PORT"]
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL["EMAIL_HOST_USER"], EMAIL["EMAIL_HOST_PASSWORD"]
 EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL["EMAIL_USE_TLS"], EMAIL["EMAIL_USE_SSL"]
@@ -257,6 +257,7 @@ SPECTACULAR_SETTINGS = {
         "DiagnosisState": "inventory.models.DiagnosisTask.State",
         "QueuedWorkloadState": "inventory.models.QueuedWorkload.State",
         "CdiState": "inventory.cdi.words.STATES",
+        "NodeTokenState": "inventory.cdi.api_tokens.STATES",
     },
 }
 
