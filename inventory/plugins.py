@@ -6,6 +6,7 @@ maker that nobody knows gives a plain count under its own name.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from inventory.products import VENDORS
 from portal.dra.quantity import InvalidQuantity, Quantity
@@ -40,6 +41,7 @@ def describe(resource: str, *, labels: Mapping[str, str], advertised: Mapping[st
     return read(name, labels) if read is not None else Unit(vendor_of(resource), resource, "device")
 
 
+@lru_cache(maxsize=4096)
 def vendor_of(domain: str) -> str:
     """The vendor behind a driver's name or an extended resource ("nvidia.com/gpu"); "" when nobody we
     know."""

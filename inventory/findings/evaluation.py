@@ -11,6 +11,7 @@ from inventory.findings.registry import RULES
 from inventory.findings.storage import Outcome
 from inventory.findings.thresholds import Thresholds
 from inventory.models import Cluster
+from portal.garbage import uncollected
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,9 @@ def evaluate(*, cluster: Cluster, now: datetime, thresholds: Thresholds) -> None
     facts = Facts(cluster=cluster, streams=cluster.streams.all(), now=now, thresholds=thresholds)
     if facts.sees("nodes") and facts.sees("resourceslices"):
         contract.note_changes(cluster=cluster, observed=contract.observe(cluster), now=now)
-    storage.keep(cluster=cluster, outcomes=[judge(rule, facts) for rule in RULES], now=now)
+    with uncollected():
+        outcomes = [judge(rule, facts) for rule in RULES]
+    storage.keep(cluster=cluster, outcomes=outcomes, now=now)
 
 
 def judge(rule: Rule, facts: Facts) -> Outcome:

@@ -5,11 +5,9 @@ The transaction also proves that we still hold the lease: a follower that was ov
 more, even if it does not know yet.
 """
 
-import gc
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -38,6 +36,7 @@ from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks
 from inventory.models import Cluster, Observation, Stream, SyncProblem
 from portal import bulk
 from portal.dra.features import DEVICE_TAINT_RULES, DEVICE_TAINTS, LATEST, Features, UnknownFeature
+from portal.garbage import uncollected
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +98,7 @@ class Writer:
     def _transact(self, work: Callable[[Turn], None]) -> int:
         turn = Turn(cluster_id=self.cluster_id, features=self.features, skew=self.skew)
         try:
-            with _uncollected(), transaction.atomic():
+            with uncollected(), transaction.atomic():
                 self._claim_lease()
                 work(turn)
                 appended = self._append(turn)
@@ -290,19 +289,6 @@ class Writer:
             for batch in batches:
                 streams = Stream.objects.filter(cluster_id=self.cluster_id, resource=batch.resource.stream)
                 streams.update(heard_at=batch.received_at, resource_version=batch.checkpoint)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """What a transaction makes (hundreds of thousands of objects, in a first list) lives until its end and
-    has no cycles to speak of; to look for garbage among it again and again is a fifth of the time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _is_past(kind: MirroredKind[Any, Any], item: Item, row: Any, *, force: bool) -> bool:
