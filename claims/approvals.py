@@ -17,10 +17,11 @@ from django.utils.translation import gettext as _
 
 from claims.models import Decision, Flavor, Placement, Request
 from claims.models.requests import RequestQuerySet
-from claims.places import FleetOf, Place, places_of
+from claims.places import Place, places_of
 from claims.pricing import MICROSECOND, Book, PriceList
 from claims.reading import WrongValue, read_text
 from claims.requests import patience, record, transition
+from claims.stock import FleetOf
 from inventory.snapshot import fleet
 from portal import access, money
 from portal.accounts.models import Membership, User

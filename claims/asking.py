@@ -8,7 +8,7 @@ from claims import manifests
 from claims.backends import Choice
 from claims.models import Flavor, Placement, Request
 from claims.options import Options
-from claims.places import wish_of
+from claims.stock import wish_of
 from inventory.models import Cluster, DeviceClass, DeviceProfile
 from portal.accounts.models import Project, User
 

@@ -8,8 +8,9 @@ from decimal import Decimal
 from django.http import Http404
 
 from claims.models import Flavor, Request
-from claims.places import FleetOf, Place, places_of
+from claims.places import Place, places_of
 from claims.pricing import Book, PriceList, plain
+from claims.stock import FleetOf
 from claims.waits import NO_WAIT, Wait, waits
 from inventory.snapshot import fleet
 from portal import access

@@ -39,7 +39,7 @@ class RequestForm(forms.Form):
     # The flavor that the shown values were made for: what is usual for it gives way to the next one's.
     flavor_before = forms.CharField(widget=forms.HiddenInput, required=False)
     project = forms.CharField(label=_("Project"), widget=_refilling(), help_text=_("Who pays."))
-    flavor = forms.CharField(label=_("What"), widget=_refilling(), required=False)
+    flavor = forms.CharField(label=_("What"), widget=_refilling())
     cluster = forms.CharField(label=_("Cluster"), widget=_refilling())
     pool = forms.CharField(label=_("Node pool"), widget=_refilling(), required=False)
     namespace = forms.CharField(
@@ -186,11 +186,13 @@ class RequestForm(forms.Form):
             "least": human_duration(flavor.min_duration),
             "most": human_duration(flavor.max_duration),
         }
-        if flavor.min_memory or flavor.max_memory:
-            memory.help_text = _t("%(least)s to %(most)s; empty for the least.") % {
-                "least": flavor.min_memory or "–",
-                "most": flavor.max_memory or "–",
-            }
+        told = {"least": flavor.min_memory, "most": flavor.max_memory}
+        if flavor.min_memory and flavor.max_memory:
+            memory.help_text = _t("%(least)s to %(most)s; empty for the least.") % told
+        elif flavor.min_memory:
+            memory.help_text = _t("%(least)s or more; empty for the least.") % told
+        elif flavor.max_memory:
+            memory.help_text = _t("At most %(most)s; empty for any.") % told
 
     def _choose(self, name: str, choices: Choices, values: Mapping[str, Any]) -> None:
         """What was typed stays, also when it is no choice (any more): its message says so."""

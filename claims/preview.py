@@ -21,8 +21,8 @@ from claims.flavored import node_names, units_of
 from claims.models import Flavor, Placement, Request
 from claims.options import NAMES as OPTIONS
 from claims.options import Piece
-from claims.places import wish_of
 from claims.pricing import MICROSECOND, PriceList, plain
+from claims.stock import wish_of
 from inventory.coverage import coverage_of
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
 from inventory.snapshot import fleet

@@ -13,7 +13,7 @@ from claims.models import Flavor, Placement, PriceBook, Request
 from claims.pricing import price_list
 from claims.waits import FEWEST, typical
 from inventory import snapshot
-from inventory.models import Cluster, Node, Stream
+from inventory.models import Cluster, CountedUnits, Device, Node, Stream
 from portal.accounts.models import Project
 from portal.dra.fleet import Fleet
 from tests.claims import catalogue
@@ -33,9 +33,20 @@ def test_free_and_total_are_told_by_the_engine(cast: Cast, cluster: Cluster) -> 
     assert (found.free, found.total, found.products, found.clusters) == (2, 2, ["H100"], ["main"])
     # Cordoned nodes have their devices still, and give none.
     Node.objects.update(unschedulable=True)
+    Device.objects.update(state=Device.State.UNAVAILABLE)
     Cluster.objects.update(mirror_version=1, fleet_version=1)
     (found,) = entries(user=cast.owner, prices=price_list(), now=NOW)
     assert (found.free, found.total) == (0, 2)
+
+
+def test_the_states_of_devices_and_the_engine_say_the_same(cast: Cast, cluster: Cluster) -> None:
+    Node.objects.filter(name="node-a100").update(unschedulable=True)
+    Device.objects.filter(node_name="node-a100").update(state=Device.State.UNAVAILABLE)
+    catalogue.placement(catalogue.flavor("all"), cluster, device_class="gpu")
+    engine = [{"key": "nobody.example.org/has-it", "operator": "Exists"}]
+    catalogue.placement(catalogue.flavor("asked"), cluster, device_class="gpu", tolerations=engine)
+    found = entries(user=cast.owner, prices=price_list(), now=NOW)
+    assert [(e.free, e.total) for e in found] == [(2, 4), (2, 4)]
 
 
 def test_selectors_and_node_pools_narrow_what_counts(cast: Cast, cluster: Cluster) -> None:
@@ -75,6 +86,7 @@ def test_units_of_a_device_plugin_are_counted_where_pods_may_go(cast: Cast, clus
     catalogue.units(cluster, used=1)
     catalogue.units(cluster, "node-a100", used=0)
     Node.objects.filter(name="node-a100").update(taints=[{"key": "gpu", "value": "", "effect": "NoSchedule"}])
+    CountedUnits.objects.filter(node_name="node-a100").update(free=0, unavailable=4)
     (found,) = entries(user=cast.owner, prices=price_list(), now=NOW)
     assert (found.free, found.total, found.backends) == (3, 8, ["device-plugin"])
     row.tolerations = [{"key": "gpu", "operator": "Exists"}]
@@ -110,7 +122,8 @@ def test_the_way_follows_what_the_nodes_of_the_pool_run(cast: Cast, cluster: Clu
 def test_as_long_as_the_mirror_does_not_change_the_engine_is_not_asked_again(
     cast: Cast, cluster: Cluster
 ) -> None:
-    catalogue.placement(catalogue.flavor(), cluster)
+    # What tolerates more than others is a question for the engine.
+    catalogue.placement(catalogue.flavor(), cluster, tolerations=[{"key": "gpu", "operator": "Exists"}])
     asked = []
 
     def fleet_of(of: Cluster) -> Fleet:

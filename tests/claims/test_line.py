@@ -10,17 +10,23 @@ from django.utils import timezone
 
 from claims import advance, manifests, pursuit, requests, snippets
 from claims.asking import UnableToSubmit
+from claims.engine import claim_of
 from claims.ledger import storage
 from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, Request
+from claims.places import places_of
+from claims.stock import wish_of
 from claims.story import story, use_of, why_not
 from inventory import clusters
 from inventory.bindings import bind
 from inventory.follow.follower import Follower
-from inventory.models import ClassProfile, Cluster, Device
+from inventory.models import ClassProfile, Cluster, Device, DeviceClass
+from inventory.snapshot import fleet
 from portal.accounts.models import Project
+from portal.dra.cluster import how_many_more
 from portal.kube.client import Client
 from portal.kube.resources import PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
+from tests.claims import catalogue
 from tests.claims.conftest import IMAGE, Cast
 from tests.embedded import EmbeddedCluster
 
@@ -214,3 +220,15 @@ def administrator(cluster: EmbeddedCluster) -> Client:
         kubeconfig_context="admin",
     )
     return clusters.client_for(row)
+
+
+def test_the_catalogue_counts_as_the_engine_does(followed: Cluster) -> None:
+    """For every class of the sample fleet, cordoned, ill and incomplete pieces among it."""
+    made = catalogue.flavor("every")
+    for device_class in DeviceClass.objects.filter(cluster=followed, problem="").order_by("name"):
+        row = catalogue.placement(made, followed, device_class=device_class.name, pool=device_class.name[:60])
+        told = places_of([row], now=timezone.now())[row.pk].stock
+        claim = claim_of(manifests.preview_claim(manifests.claim_spec(wish_of(row))))
+        room = how_many_more(fleet(followed), claim, limit=10_000)
+        assert told.total is not None
+        assert told.free == min(room.count, told.total), device_class.name
