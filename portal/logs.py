@@ -6,6 +6,12 @@ every line is looked over once more before it is written.
 
 import logging
 import re
+from collections.abc import ItemsView
+from types import FrameType
+from typing import Any
+
+from django.http import HttpRequest
+from django.views.debug import SafeExceptionReporterFilter
 
 HIDDEN = "[hidden]"
 
@@ -52,3 +58,18 @@ class RedactingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
+
+
+class WithoutValues(SafeExceptionReporterFilter):
+    """Reports about errors (mails, services that collect them) name variables and fields but tell none of
+    their values: libraries hold passwords and kubeconfigs in variables of any name. With DEBUG they do."""
+
+    def get_traceback_frame_variables(
+        self, request: HttpRequest | None, tb_frame: FrameType | None
+    ) -> ItemsView[str, Any]:
+        found = dict(super().get_traceback_frame_variables(request, tb_frame))
+        return (dict.fromkeys(found, self.cleansed_substitute) if self.is_active(request) else found).items()
+
+    def get_post_parameters(self, request: HttpRequest | None) -> dict[str, Any]:
+        found = super().get_post_parameters(request)
+        return dict.fromkeys(found, self.cleansed_substitute) if self.is_active(request) else found

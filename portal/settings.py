@@ -283,6 +283,8 @@ LOGGING = {
     },
 }
 
+DEFAULT_EXCEPTION_REPORTER_FILTER = "portal.logs.WithoutValues"
+
 # --- security --------------------------------------------------------------------------------
 
 # TLS ends at the portal's ingress; without it (the demo on loopback) secure cookies would lock everybody out.
