@@ -258,20 +258,20 @@ class Facts:
 
     @cached_property
     def claims(self) -> list[ClaimRow]:
-        rows: Any = Claim.objects.filter(cluster=self.cluster).values_list(
+        rows = Claim.objects.filter(cluster=self.cluster).values_list(
             "namespace", "name", "uid", "allocated", "deleted_at", KeyTextTransform("reservedFor", "status")
         )
-        return [ClaimRow(*row, _list(text)) for *row, text in rows]
+        return [ClaimRow._make((*row, _list(text))) for *row, text in rows]
 
     @cached_property
     def pods(self) -> dict[str, PodRow]:
         waiting_since = Case(When(node_name="", then="created_at"), output_field=DateTimeField())
-        rows: Any = Pod.objects.filter(cluster=self.cluster).values_list(
+        rows = Pod.objects.filter(cluster=self.cluster).values_list(
             *("uid", "namespace", "name", "phase", "node_name", waiting_since, "deleted_at"),
             *("unschedulable_message", "owner_kind", "owner_name", "owner_uid", "pod_group"),
             *(_text("claim_names"), _text("extended_resources")),
         )
-        return {row[0]: PodRow(*row, _mapping(claims), _mapping(extended)) for *row, claims, extended in rows}
+        return {row[0]: PodRow._make((*row, _mapping(claims), _mapping(extended))) for *row, claims, extended in rows}
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, str], GroupRow]:
