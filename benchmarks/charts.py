@@ -121,11 +121,13 @@ def _browse(directory: str) -> None:
             while page.evaluate(loaded) < 5_000 and time.monotonic() < deadline:
                 time.sleep(0.2)
             bars, lanes = page.evaluate(loaded), page.evaluate("claimdeskCharts.timelines[0].lanes.length")
+            elements = page.evaluate(
+                "claimdeskCharts.timelines[0].chart.getZr().storage.getDisplayList(true).length"
+            )
             times = page.evaluate(ZOOM, FRAMES)
-            elements = "claimdeskCharts.timelines[0].chart.getZr().storage.getDisplayList(true).length"
             print(
                 f"  zooming {bars:,} bars on {lanes} lanes: median frame {percentile(times, 50):.1f} ms, "
-                f"95 % {percentile(times, 95):.1f} ms; {page.evaluate(elements)} elements on the canvas"
+                f"95 % {percentile(times, 95):.1f} ms; {elements} elements on the canvas"
             )
             browser.close()
     finally:
