@@ -27,6 +27,7 @@ from portal.dra.cel import (
     Selector,
     compile_selector,
 )
+from portal.dra.cel.device import MAX_VALUE_LENGTH
 from portal.dra.features import Features
 
 # Answers are kept while people narrow them down with facets.
@@ -151,17 +152,36 @@ class _Answers:
             if reads == EVERYTHING or any(read[0] == "attribute?" for read in reads)
             else {f"{read[1]}/{read[2]}" for read in reads if read[0] == "attribute"}
         )
-        known: dict[Hashable, bool] = {}
+        seen = {pk: _Piece(profile) for pk, profile in profiles.items()}
         rows = Device.objects.filter(cluster__in=self.clusters, profile__in=profiles).order_by()
         for pk, profile_id, identity in rows.values_list("pk", "profile_id", "identity").iterator(5_000):
             told = identity if wanted is None else {n: v for n, v in identity.items() if n in wanted}
-            key = (profile_id, repr(told))
-            if (answer := known.get(key)) is None:
-                answer = self.ask(matching.view(profiles[profile_id], identity=told))
-                if len(known) < 10_000:
-                    known[key] = answer
-            if answer:
+            if self.ask(seen[profile_id].view(told)):
                 self.devices.add(pk)
+
+
+class _Piece:
+    """A kind of device as CEL sees it, lent to one of its pieces after the other: what they have in common is
+    read once."""
+
+    def __init__(self, profile: DeviceProfile) -> None:
+        self.profile = profile
+        self.common = matching.view(profile)
+        self.attributes = self.common.attributes
+
+    def view(self, identity: Mapping[str, Any]) -> DeviceView:
+        """The piece with this identity; good until the next one is asked for."""
+        added: dict[str, dict[str, Any]] = {}
+        for qualified, value in identity.items():
+            text = value.get("string")
+            if type(text) is not str or len(text) > MAX_VALUE_LENGTH or len(value) > 1:
+                # Rare: numbers, lists, what is larger than the API admits.
+                return matching.view(self.profile, identity=identity)
+            domain, _slash, name = qualified.rpartition("/")
+            added.setdefault(domain or self.profile.driver, {})[name] = text
+        common = self.attributes
+        self.common.attributes = {**common, **{d: {**common.get(d, {}), **more} for d, more in added.items()}}
+        return self.common
 
 
 def reads_of(expression: str, *, features: Features) -> list[str] | None:

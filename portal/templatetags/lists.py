@@ -6,10 +6,12 @@ from typing import Any
 
 from django import template
 from django.core.paginator import Page
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from portal.lists import Facet, ListState
-from portal.templatetags.ui import page_links
+from portal.lists import Facet, ListState, Value
+from portal.templatetags.ui import number, page_links
 
 register = template.Library()
 
@@ -28,6 +30,31 @@ def list_form(
         "searches": bool(listed.listing.search),
         "kept": [(name, value) for name, value in listed.pairs() if name not in named],
     }
+
+
+@register.simple_tag
+def facet_values(name: str, values: Sequence[Value], form: str = "") -> SafeString:
+    """The checkboxes of a facet's values; `form` names the form that they belong to when they stand outside
+    of it. A tag rather than a template: a page has more than a hundred of them."""
+    belongs = format_html(' form="{}"', form) if form else ""
+    return format_html_join(
+        "",
+        '<label class="cd-facet-value{}"><input id="{}"{} class="form-check-input" type="checkbox" name="{}"'
+        ' value="{}"{}><span>{}</span><span class="cd-facet-count">{}</span></label>',
+        (
+            (
+                "" if value.count else " cd-facet-none",
+                value.id,
+                belongs,
+                name,
+                value.value,
+                mark_safe(" checked") if value.chosen else "",
+                value.label,
+                number(value.count),
+            )
+            for value in values
+        ),
+    )
 
 
 @register.inclusion_tag("components/list_facets.html")
