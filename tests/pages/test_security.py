@@ -15,7 +15,7 @@ from tests.pages.fleet import cluster, devices, request
 pytestmark = pytest.mark.django_db
 
 # Reached without a sign-in: signing in itself, and what leads there.
-PUBLIC = {"set_language", "health"}
+PUBLIC = {"set_language", "health", "invitation-accept", "invitation-open"}
 
 
 def _patterns(resolver: URLResolver, prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
