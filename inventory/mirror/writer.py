@@ -158,12 +158,12 @@ class Writer:
             self._note_problem(turn, kind, ("", f"(object {index + 1})"), "", unreadable.reason)
         for items in [[item] for item in batch.items] if careful else _rounds(batch.items):
             if not careful:
-                self._apply_round(turn, kind, items, force=batch.force)
+                self._apply_round(turn, kind, items, batch)
                 continue
             try:
                 with transaction.atomic():
                     before = len(turn.observations)
-                    self._apply_round(turn, kind, items, force=batch.force)
+                    self._apply_round(turn, kind, items, batch)
                     kind.settle(turn)
             except (OperationalError, InterfaceError):
                 raise
@@ -174,7 +174,7 @@ class Writer:
                 self._note_problem(turn, kind, items[0].key, "", reason)
 
     def _apply_round(
-        self, turn: Turn, kind: MirroredKind[Any, Any], items: Sequence[Item], *, force: bool
+        self, turn: Turn, kind: MirroredKind[Any, Any], items: Sequence[Item], batch: Batch
     ) -> None:
         """Items with different keys, so that they can be stored in bulk."""
         rows = kind.rows(turn, [item.key for item in items])
@@ -184,7 +184,7 @@ class Writer:
         solved: list[Key] = []
         for item in items:
             row = rows.get(item.key)
-            if row is not None and _is_past(kind, item, row, force=force):
+            if row is not None and _is_past(kind, item, row, batch):
                 continue
             if row is not None and row.uid != item.uid and kind.has_history:
                 lost.append(row)
@@ -291,14 +291,22 @@ class Writer:
                 streams.update(heard_at=batch.received_at, resource_version=batch.checkpoint)
 
 
-def _is_past(kind: MirroredKind[Any, Any], item: Item, row: Any, *, force: bool) -> bool:
-    """Whether an item says nothing new: it is stored, or it tells of the end of an older namesake."""
+def _is_past(kind: MirroredKind[Any, Any], item: Item, row: Any, batch: Batch) -> bool:
+    """Whether an item says nothing new: it is stored, it tells of the end of an older namesake, or a watch
+    told it after what came later (lists are taken as they are: they correct whatever we believe)."""
     if item.deleted:
         return bool(row.uid != item.uid)
-    same = row.uid == item.uid or not kind.has_history
-    return (
-        same and not force and bool(item.resource_version) and row.resource_version == item.resource_version
-    )
+    if batch.force or not item.resource_version or (row.uid != item.uid and kind.has_history):
+        return False
+    if row.resource_version == item.resource_version:
+        return True
+    from_watch = batch.present is None and bool(batch.checkpoint)
+    return from_watch and row.uid == item.uid and _earlier(item.resource_version, row.resource_version)
+
+
+def _earlier(one: str, other: str) -> bool:
+    """Whether a resourceVersion is before another; servers may give them any form, of which we know one."""
+    return one.isdecimal() and other.isdecimal() and int(one) < int(other)
 
 
 def _rounds(items: Sequence[Item]) -> list[list[Item]]:

@@ -1,5 +1,6 @@
 """Faults between us and the API server: afterwards mirror and cluster agree, and nothing was told twice."""
 
+from copy import deepcopy
 from datetime import timedelta
 
 import pytest
@@ -200,6 +201,22 @@ def test_duplicate_events_change_nothing(followed: Followed) -> None:
     followed.mini.watches["nodes"] = [Reply(stream=again)]
     followed.until(followed.synced, lambda: not followed.mini.watches["nodes"])
     assert Observation.objects.filter(kind="node-up").count() == 1
+
+
+def test_an_event_that_comes_after_a_later_one_does_not_turn_time_back(followed: Followed) -> None:
+    first = node("n1")
+    followed.mini.put(first)
+    earlier = deepcopy(first)
+    later = deepcopy(first)
+    later["spec"]["unschedulable"] = True
+    followed.mini.put(later)
+    # The list has the later state; a watch tells the earlier one again, and after it something new.
+    newer = node("n2")
+    newer["metadata"]["resourceVersion"] = str(followed.mini.version + 1)
+    followed.mini.watches["nodes"] = [Reply(stream=[line("MODIFIED", earlier), line("ADDED", newer)])]
+    followed.until(followed.synced, lambda: "n2" in names())
+    assert Node.objects.get(name="n1").unschedulable
+    assert Node.objects.get(name="n1").resource_version == later["metadata"]["resourceVersion"]
 
 
 @pytest.mark.parametrize("rubbish", [b"rubbish\n", b'{"type": "ADDED", "object": null}\n'])
