@@ -56,12 +56,15 @@ def add_cluster(kubeconfig: str, context: str) -> Any:
     return clusters.add(name="bench", kubeconfig_path=kubeconfig, context=context, now=timezone.now())
 
 
-def follower(cluster: Any) -> Any:
+def follower(cluster: Any, client_for: Any = None) -> Any:
     """A follower of the cluster with the intervals of production."""
     from inventory.follow.follower import Follower
 
     return Follower(
-        cluster_id=cluster.pk, lease_duration=timedelta(seconds=20), full_list_interval=timedelta(hours=1)
+        cluster_id=cluster.pk,
+        lease_duration=timedelta(seconds=20),
+        full_list_interval=timedelta(hours=1),
+        client_for=client_for,
     )
 
 
@@ -92,13 +95,13 @@ def listed(
 
 
 def follow_until_listed(
-    cluster: Any, *, since: Any = None, only: Collection[str] = ()
+    cluster: Any, *, since: Any = None, only: Collection[str] = (), client_for: Any = None
 ) -> tuple[float, dict[str, float]]:
     """Follow until every resource (or those of `only`) was listed after `since`; seconds in all, and until
     each was."""
     began = time.monotonic()
     done, seconds = listed(cluster, since=since, began=began, only=only)
-    outcome = follower(cluster).run(should_stop=done)
+    outcome = follower(cluster, client_for).run(should_stop=done)
     if not done():
         raise SystemExit(f"the follower ended too early: {outcome.value}")
     return time.monotonic() - began, seconds

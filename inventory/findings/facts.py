@@ -271,7 +271,10 @@ class Facts:
             *("unschedulable_message", "owner_kind", "owner_name", "owner_uid", "pod_group"),
             *(_text("claim_names"), _text("extended_resources")),
         )
-        return {row[0]: PodRow._make((*row, _mapping(claims), _mapping(extended))) for *row, claims, extended in rows}
+        return {
+            row[0]: PodRow._make((*row, _mapping(claims), _mapping(extended)))
+            for *row, claims, extended in rows
+        }
 
     @cached_property
     def groups(self) -> Mapping[tuple[str, str], GroupRow]:
