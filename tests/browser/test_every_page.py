@@ -25,7 +25,7 @@ from tests.browser.plan import (
     share,
 )
 from tests.browser.sessions import signed_in
-from tests.browser.world import World, make_world
+from tests.browser.world import World, keep_in_step, make_world
 from tests.cast import Cast
 
 pytestmark = pytest.mark.timeout(600)
@@ -150,6 +150,7 @@ def test_every_list_says_what_to_do_in_other_looks(
 
 def visit(inspector: Inspector, world: World, visits: list[Visit]) -> None:
     for one in visits:
+        keep_in_step()
         inspector.become(one.role)
         inspector.open(one.page.path(world), name=one.page.name, status=one.page.status)
 
