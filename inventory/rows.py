@@ -132,6 +132,20 @@ def _row(
     )
 
 
+# Up to here partitions that nobody holds are listed among the others.
+IDLE_PARTS_SHOWN = 8
+
+
+def apart(rows: Sequence[DeviceRow]) -> tuple[list[DeviceRow], list[DeviceRow]]:
+    """What to look at first – whole devices and what somebody holds – and many partitions that nobody holds:
+    one GPU alone may offer two dozen ways to be cut."""
+    idle = [row for row in rows if row.profile.kind == PARTITION and not row.holders]
+    if len(idle) <= IDLE_PARTS_SHOWN:
+        return list(rows), []
+    names = {row.device.pk for row in idle}
+    return [row for row in rows if row.device.pk not in names], idle
+
+
 def node_rows(nodes: Sequence[Node], *, coverage: Mapping[int, Coverage]) -> list[NodeRow]:
     """Nodes with their device counts and counted units; a fixed number of queries."""
     counts: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)

@@ -17,7 +17,7 @@ from inventory.browse import FleetFacts
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.holders import projects_of
 from inventory.models import Device, Node, Pod, ResourceSlice
-from inventory.rows import device_rows, node_rows
+from inventory.rows import apart, device_rows, node_rows
 from portal import csvs, htmx, lists
 from portal.access import may_read_everything, person
 from portal.accounts.models import Project, User
@@ -132,12 +132,14 @@ def node_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         .order_by("pool__driver", "pool__name", "slice__name", "position")
     )
     shown = list(devices[: DEVICES_SHOWN + 1])
+    listed, idle = apart(device_rows(shown[:DEVICES_SHOWN], facts=facts, viewer=viewer, now=now))
     pods, hidden = _pods(node, viewer=viewer)
     context = {
         "row": node_rows([node], coverage=facts.coverage)[0],
         "node": node,
         "cluster_name": cluster,
-        "devices": device_rows(shown[:DEVICES_SHOWN], facts=facts, viewer=viewer, now=now),
+        "devices": listed,
+        "idle_parts": idle,
         "more_devices": len(shown) > DEVICES_SHOWN,
         "pods": pods,
         "hidden_pods": hidden,

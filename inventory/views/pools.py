@@ -17,7 +17,7 @@ from inventory.browse import UNKNOWN, FleetFacts
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.models import ClaimDevice, Device, Node, Pool
 from inventory.products import PARTITION
-from inventory.rows import device_rows
+from inventory.rows import apart, device_rows
 from portal import csvs, htmx, lists
 from portal.access import person
 from portal.lists import Choice, Column, Listing
@@ -140,6 +140,8 @@ def pool_detail(request: HttpRequest, cluster: str, driver: str, name: str) -> H
     names = devices.order_by("node_name").exclude(node_name="").values_list("node_name", flat=True).distinct()
     nodes = list(names[: NODES_SHOWN + 1])
     (row,) = pool_rows([pool])
+    told = device_rows(shown[:DEVICES_SHOWN], facts=facts, viewer=person(request), now=now)
+    listed, idle = apart(told)
     context = {
         "row": row,
         "pool": pool,
@@ -148,7 +150,8 @@ def pool_detail(request: HttpRequest, cluster: str, driver: str, name: str) -> H
         "counters": describe.counters(pool, held=set(holds.values_list("device__name", flat=True)))
         if pool.has_counters
         else [],
-        "devices": device_rows(shown[:DEVICES_SHOWN], facts=facts, viewer=person(request), now=now),
+        "devices": listed,
+        "idle_parts": idle,
         "more_devices": len(shown) > DEVICES_SHOWN,
         "nodes": Node.objects.filter(cluster=pool.cluster_id, name__in=nodes[:NODES_SHOWN]).order_by("name"),
         "missing_nodes": sorted(

@@ -8,7 +8,14 @@ from django.test import Client
 
 from inventory.models import DeviceClass, Node
 from tests.inventory_pages.conftest import Cast, Fleet
-from tests.inventory_pages.factories import make_class, make_cluster, make_node
+from tests.inventory_pages.factories import (
+    hold,
+    make_class,
+    make_cluster,
+    make_device,
+    make_node,
+    make_profile,
+)
 
 LISTS = ("/nodes/", "/classes/", "/clusters/", "/pools/")
 
@@ -97,3 +104,15 @@ def test_a_cluster_list_asks_again_for_what_it_shows(cast: Cast, fleet: Fleet) -
     assert 'hx-get="/clusters/?q=ber&amp;sort=-version&amp;page=1"' in html
     again = cast.client("owner").get("/clusters/?q=ber", headers={"HX-Request": "true"})
     assert "HX-Push-Url" not in again, "nobody has chosen anything"
+
+
+def test_partitions_that_nobody_holds_do_not_bury_the_node(cast: Cast, fleet: Fleet) -> None:
+    mig = make_profile("NVIDIA H100 MIG 1g.10gb", kind="partition", memory="10Gi")
+    parts = [make_device(fleet.cluster, f"mig-{number}", profile=mig) for number in range(12)]
+    hold(parts[11], namespace="protein-folding", claim="other")
+    for path in ("/nodes/berlin/gpu-01/", "/pools/berlin/gpu.nvidia.com/gpu-01/"):
+        html = page(cast.client("stranger"), path)
+        listed, folded = html.split("11 partitions that nobody holds")
+        assert f"/devices/{parts[11].pk}/" in listed
+        assert f"/devices/{fleet.free.pk}/" in listed
+        assert f"/devices/{parts[0].pk}/" in folded
