@@ -39,7 +39,7 @@ class RequestForm(forms.Form):
     # The flavor that the shown values were made for: what is usual for it gives way to the next one's.
     flavor_before = forms.CharField(widget=forms.HiddenInput, required=False)
     project = forms.CharField(label=_("Project"), widget=_refilling(), help_text=_("Who pays."))
-    flavor = forms.CharField(label=_("What"), widget=_refilling())
+    flavor = forms.CharField(label=_("Flavor"), widget=_refilling())
     cluster = forms.CharField(label=_("Cluster"), widget=_refilling())
     pool = forms.CharField(label=_("Node pool"), widget=_refilling(), required=False)
     namespace = forms.CharField(
