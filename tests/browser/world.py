@@ -305,6 +305,9 @@ def _catalogue(cast: Cast, cluster: ClusterRow) -> int:
     )  # fmt: skip
     small.projects.add(cast.project)
     Placement.objects.create(flavor=small, cluster=cluster, extended_resource="nvidia.com/gpu")
+    Request.objects.filter(state=Request.State.WAITING_FOR_APPROVAL).update(
+        flavor=small, approval=Flavor.Approval.BOTH
+    )
     placement: Placement = Placement.objects.create(
         flavor=h100, cluster=cluster, device_class="gpu.nvidia.com", extended_resource="nvidia.com/gpu"
     )
