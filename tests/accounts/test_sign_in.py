@@ -1,10 +1,13 @@
 """Signing in and out."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
+import time_machine
 from django.core import mail
 from django.test import Client
+from django.utils import timezone
 
 from portal.accounts.models import AuditEntry
 from tests.cast import PASSWORD, Cast
@@ -49,6 +52,14 @@ def test_a_person_who_left_cannot_sign_in(client: Client, cast: Cast) -> None:
     assert "_auth_user_id" not in client.session
 
 
+@pytest.fixture
+def one_moment() -> Iterator[None]:
+    """However long the attempts of a test take, they fall into the same minute."""
+    with time_machine.travel(timezone.now(), tick=False):
+        yield
+
+
+@pytest.mark.usefixtures("one_moment")
 def test_many_wrong_passwords_are_slowed_down(client: Client, cast: Cast) -> None:
     for _ in range(5):
         assert client.post(LOGIN, {"login": "mina", "password": "open sesame"}).status_code == 200
@@ -61,6 +72,7 @@ def test_many_wrong_passwords_are_slowed_down(client: Client, cast: Cast) -> Non
     assert "_auth_user_id" not in client.session
 
 
+@pytest.mark.usefixtures("one_moment")
 def test_one_address_does_not_try_everybody(client: Client, cast: Cast) -> None:
     answers = [
         client.post(LOGIN, {"login": f"nobody{n}", "password": "open sesame"}).status_code for n in range(11)
@@ -71,6 +83,7 @@ def test_one_address_does_not_try_everybody(client: Client, cast: Cast) -> None:
     assert other.status_code == 302
 
 
+@pytest.mark.usefixtures("one_moment")
 def test_nobody_escapes_the_count_by_naming_another_address(client: Client, cast: Cast) -> None:
     answers = [
         client.post(
@@ -84,6 +97,7 @@ def test_nobody_escapes_the_count_by_naming_another_address(client: Client, cast
     assert answers[-1] == 429
 
 
+@pytest.mark.usefixtures("one_moment")
 @pytest.mark.parametrize(
     ("written", "slowed"),
     [

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 MAX_BYTES = 1024 * 1024
-MAX_LINES = 2_000
+# Of each table. A line takes some milliseconds, and while an import runs nobody else writes to an SQLite.
+MAX_LINES = 1_000
 MAX_CELL = 1_000
 MAX_FAULTS = 100
 DELIMITERS = ",;\t"
