@@ -1,12 +1,13 @@
 """What a person does with the device browser and the class editor, in a real browser."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from inventory.models import ResourceSlice
+from inventory.models import Pod, ResourceSlice
 from tests.inventory_pages.conftest import Cast, Fleet
 from tests.inventory_pages.factories import hold, make_device, make_pool, make_profile
 
@@ -79,12 +80,66 @@ def test_which_pods_hold_which_instances_of_a_gpu_is_one_glance(page: Page, flee
     counters = [{"name": "gpu-0-set", "counters": {"memory": {"value": "80Gi"}}}]
     published.manifest["spec"]["sharedCounters"] = counters
     published.save()
+    uses_claim = [{"container": "jupyter", "claim": "gpu", "request": ""}]
+    Pod.objects.filter(name="notebook-pod").update(claim_uses=uses_claim)
     page.goto(f"/devices/{full.pk}/")
-    rows = page.get_by_role("region", name="Cut from the same hardware").locator("tbody tr")
+    region = page.get_by_role("region", name="Cut from the same hardware")
+    rows = region.locator("tbody tr")
     expect(rows.filter(has_text="gpu-0-mig-1")).to_contain_text("Protein folding")
     expect(rows.filter(has_text="gpu-0-mig-1")).to_contain_text("notebook-pod")
+    expect(rows.filter(has_text="gpu-0-mig-1")).to_contain_text("container jupyter")
     expect(rows.filter(has_text="gpu-0-mig-0")).to_contain_text("free")
-    expect(rows.filter(has_text="gpu-0-set")).to_contain_text("70 GiB")
+    expect(region.get_by_role("listitem").filter(has_text="gpu-0-set")).to_contain_text(
+        "70 GiB of 80 GiB left"
+    )
+    # From the device to the pool, and to those like it.
+    page.get_by_role("link", name="mig-01", exact=True).last.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("mig-01")
+
+
+def test_a_cel_expression_is_checked_while_it_is_typed_and_moves_the_list(page: Page, fleet: Fleet) -> None:
+    page.goto("/devices/")
+    page.get_by_text("Expression (CEL)").click()
+    page.fill("#device-cel", 'device.driver == "gpu.amd.com"')
+    expect(page.locator("#cel-check")).to_contain_text("matches 2 devices, 0 free")
+    expect(page.locator(".inv-count")).to_have_text("2 devices")
+    expect(page).to_have_url(re.compile(r"cel=device\.driver"))
+    # What cannot be read shows its place, and the list stays as it was.
+    page.fill("#device-cel", 'device.driver == "gpu.amd.com" &&& true')
+    expect(page.locator("#cel-check")).to_contain_text("Line 1, column 34")
+    expect(page.locator("#device-cel")).to_be_focused()
+    expect(page.locator(".inv-count")).to_have_text("2 devices")
+    page.fill("#device-cel", "")
+    expect(page.locator(".inv-count")).to_have_text("5 devices")
+
+
+def test_columns_are_chosen_by_keyboard_and_stay(page: Page, fleet: Fleet) -> None:
+    page.goto("/devices/?vendor=NVIDIA")
+    page.locator(".cd-columns-menu > summary").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("checkbox", name="Hardware id").focus()
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Apply").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Hardware id")).to_be_visible()
+    expect(page).to_have_url(re.compile("vendor=NVIDIA.*columns="))
+    page.goto("/devices/")
+    expect(page.get_by_role("columnheader", name="Hardware id")).to_be_visible()
+
+
+def test_facets_of_a_list_narrow_it_and_stay_open(page: Page, fleet: Fleet) -> None:
+    page.goto("/nodes/")
+    page.get_by_text("Condition", exact=True).first.click()
+    page.get_by_role("checkbox", name="cordoned").check()
+    expect(page.locator(".cd-list-count")).to_have_text("1 entry")
+    expect(page).to_have_url(re.compile(r"\?condition=cordoned$"))
+    # The menu is still open, its box has the focus, and its counts are new.
+    expect(page.get_by_role("checkbox", name="cordoned")).to_be_focused()
+    expect(page.locator("#facet-condition-chosen")).to_have_text("1")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("gpu-01")
+    expect(page.get_by_text("No node matches")).to_be_visible()
 
 
 @pytest.mark.parametrize("role", ["administrator"])
