@@ -236,3 +236,14 @@ def test_a_form_without_its_token_is_explained(cast: Cast) -> None:
 
     assert response.status_code == 403
     assert "The form has expired" in response.content.decode()
+
+
+@pytest.mark.parametrize("path", ["login/", "reauthenticate/", "password/change/"])
+def test_without_mail_no_page_leads_to_a_reset_by_mail(client: Client, cast: Cast, path: str) -> None:
+    if path != "login/":
+        client.force_login(cast.member)
+
+    page = client.get(f"/accounts/{path}")
+
+    assert page.status_code == 200
+    assert "password/reset" not in page.content.decode()
