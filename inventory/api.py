@@ -4,11 +4,11 @@ The same searches, states and rules of visibility as the pages: what a person ma
 see.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 from django.http import Http404, QueryDict
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -24,7 +24,7 @@ from inventory.coverage import Coverage, coverage_of_all
 from inventory.filters import FACETS, DeviceFilter, clean_text
 from inventory.holders import Holder
 from inventory.mirror.taint_rules import rules_on
-from inventory.models import ClassProfile, Cluster, Device, DeviceClass, Node
+from inventory.models import ClassProfile, Cluster, Device, DeviceClass, Node, SyncProblem
 from inventory.rows import DeviceRow, NodeRow, device_rows, node_rows
 from portal.access import may_read_everything
 from portal.accounts.models import ApiToken
@@ -128,6 +128,8 @@ class StreamOut(serializers.Serializer[Any]):
         allow_null=True, help_text="How long it then took to its row, in microseconds."
     )
     listed_at = serializers.DateTimeField(allow_null=True)
+    message = serializers.CharField(help_text="What is wrong with it; only for administrators and auditors.")
+    problems = serializers.IntegerField(help_text="Objects that could not be read.")
 
 
 class ClusterOut(serializers.Serializer[Any]):
@@ -138,7 +140,12 @@ class ClusterOut(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=Cluster.State.choices)
     in_step = serializers.BooleanField(help_text="Whether what the desk tells of it is present fact.")
     as_of = serializers.DateTimeField(allow_null=True)
+    contacted_at = serializers.DateTimeField(allow_null=True)
     message = serializers.CharField(help_text="Only for administrators and auditors.")
+    missing_permissions = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Rights that the desk lacks there; only for administrators and auditors.",
+    )
     streams = StreamOut(many=True)
 
 
@@ -319,7 +326,10 @@ class ClusterListView(InventoryListView):
     def tell(self, page: Sequence[Cluster]) -> Sequence[Any]:
         coverage = coverage_of_all(now=timezone.now())
         messages = may_read_everything(self.person)
-        return [_cluster(cluster, coverage[cluster.pk], messages=messages) for cluster in page]
+        problems = _problems(page)
+        return [
+            _cluster(cluster, coverage[cluster.pk], messages=messages, problems=problems) for cluster in page
+        ]
 
 
 class ClusterDetailView(ApiView):
@@ -329,12 +339,18 @@ class ClusterDetailView(ApiView):
     def get(self, _request: Request, name: str) -> Response:
         cluster = get_object_or_404(Cluster.objects.defer("kubeconfig_encrypted"), name=name)
         coverage = coverage_of_all(now=timezone.now())[cluster.pk]
-        return Response(
-            ClusterOut(_cluster(cluster, coverage, messages=may_read_everything(self.person))).data
+        told = _cluster(
+            cluster,
+            coverage,
+            messages=may_read_everything(self.person),
+            problems=_problems([cluster]),
         )
+        return Response(ClusterOut(told).data)
 
 
-def _cluster(cluster: Cluster, coverage: Coverage, *, messages: bool) -> dict[str, Any]:
+def _cluster(
+    cluster: Cluster, coverage: Coverage, *, messages: bool, problems: Mapping[tuple[int, str], int]
+) -> dict[str, Any]:
     return {
         "name": cluster.name,
         "region": cluster.region,
@@ -343,9 +359,30 @@ def _cluster(cluster: Cluster, coverage: Coverage, *, messages: bool) -> dict[st
         "state": cluster.state,
         "in_step": coverage.in_step,
         "as_of": coverage.as_of,
+        "contacted_at": cluster.contacted_at,
         "message": cluster.message if messages else "",
-        "streams": sorted(cluster.streams.all(), key=lambda stream: stream.resource),
+        "missing_permissions": cluster.missing_permissions if messages else [],
+        "streams": [
+            {name: getattr(stream, name) for name in _STREAM_COLUMNS}
+            | {
+                "message": stream.message if messages else "",
+                "problems": problems.get((cluster.pk, stream.resource), 0),
+            }
+            for stream in sorted(cluster.streams.all(), key=lambda stream: stream.resource)
+        ],
     }
+
+
+_STREAM_COLUMNS = (
+    *("resource", "api_version", "state", "object_count", "heard_at", "event_at", "lag_us", "listed_at"),
+)
+
+
+def _problems(clusters: Collection[Cluster]) -> Mapping[tuple[int, str], int]:
+    """Objects that could not be read, by cluster and resource. One query."""
+    rows = SyncProblem.objects.filter(cluster__in=[cluster.pk for cluster in clusters]).order_by()
+    counted = rows.values_list("cluster_id", "resource").annotate(Count("pk"))
+    return {(cluster, resource): count for cluster, resource, count in counted}
 
 
 # --- nodes -----------------------------------------------------------------------------------------

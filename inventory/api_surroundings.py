@@ -15,6 +15,7 @@ from inventory.api import DEVICE_PARAMETERS, InventoryListView
 from inventory.browse import DeviceSearch, FleetFacts
 from inventory.filters import DeviceFilter, clean_text
 from inventory.models import (
+    ClaimTemplate,
     ClusterQueue,
     CountedUnits,
     DeviceTaintRule,
@@ -26,6 +27,7 @@ from inventory.models import (
     ResourceFlavor,
     ResourceQuota,
     RuntimeClass,
+    SchedulingWorkload,
 )
 from inventory.queues import in_sight_of, shares, workload_rows
 
@@ -66,6 +68,11 @@ GROUP = _columns(
     PodGroup,
     *(*MIRRORED, "namespace", *OWNER, "workload_name", "template_name", "min_count", "claim_names"),
     "conditions",
+)
+TEMPLATE = _columns(ClaimTemplate, *MIRRORED, "namespace", "spec", "labels", "created_at")
+WORKLOAD = _columns(
+    SchedulingWorkload,
+    *(*MIRRORED, "namespace", *OWNER, "controller_kind", "controller_name", "groups", "created_at"),
 )
 FLAVOR = _columns(ResourceFlavor, *MIRRORED, "node_labels", "node_taints", "topology", "created_at")
 COUNTS = ("active", "message", "stop_policy", "pending", "reserving", "admitted", "usage", "reserved")
@@ -222,6 +229,24 @@ class PodGroupListView(Listed):
 
     serializer_class = GROUP
     model = PodGroup
+    namespaced = True
+
+
+@extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["queues"]))
+class SchedulingWorkloadListView(Listed):
+    """Workloads of scheduling.k8s.io: the templates of PodGroups."""
+
+    serializer_class = WORKLOAD
+    model = SchedulingWorkload
+    namespaced = True
+
+
+@extend_schema_view(get=extend_schema(parameters=NAMESPACED_PARAMETERS, tags=["inventory"]))
+class ClaimTemplateListView(Listed):
+    """ResourceClaimTemplates; `spec` is that of the claims made from them, as resource.k8s.io/v1."""
+
+    serializer_class = TEMPLATE
+    model = ClaimTemplate
     namespaced = True
 
 

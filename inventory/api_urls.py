@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory import api, api_findings, api_inside
+from inventory import api, api_clusters, api_findings, api_inside
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
 from inventory.cdi import api_tokens as cdi_tokens
@@ -46,6 +46,18 @@ urlpatterns = [
     path("queued-workloads/", surroundings.QueuedWorkloadListView.as_view(), name="api-queued-workload-list"),
     path("clusters/", api.ClusterListView.as_view(), name="api-cluster-list"),
     path("clusters/<slug:name>/", api.ClusterDetailView.as_view(), name="api-cluster-detail"),
+    path("clusters/<slug:name>/sync/", api_clusters.ClusterSyncView.as_view(), name="api-cluster-sync"),
+    path("clusters/<slug:name>/check/", api_clusters.ClusterCheckView.as_view(), name="api-cluster-check"),
+    path(
+        "clusters/<slug:name>/followed/", api_clusters.ClusterSwitchView.as_view(), name="api-cluster-switch"
+    ),
+    path("sync-problems/", api_clusters.SyncProblemListView.as_view(), name="api-problem-list"),
+    path("claim-templates/", surroundings.ClaimTemplateListView.as_view(), name="api-claim-template-list"),
+    path(
+        "scheduling-workloads/",
+        surroundings.SchedulingWorkloadListView.as_view(),
+        name="api-scheduling-workload-list",
+    ),
     path("nodes/", api.NodeListView.as_view(), name="api-node-list"),
     path("nodes/<slug:cluster>/<k8s:name>/", api.NodeDetailView.as_view(), name="api-node-detail"),
     path("cdi/reports/", cdi.ReportView.as_view(), name="api-cdi-report"),

@@ -250,6 +250,31 @@ def compare(contract: PlatformContract | None, observed: Observed) -> list[Part]
     ]
 
 
+@dataclass(frozen=True)
+class Summary:
+    """How far a cluster meets its contract, as last observed. `state` is that of the worst part of which
+    something is expected."""
+
+    expects: bool
+    state: str
+    parts: Sequence[Part]
+
+    @property
+    def state_label(self) -> str:
+        return str(STATE_LABELS[self.state])
+
+
+def summary(cluster: Cluster) -> Summary:
+    """From the versions as last noted, for pages that are drawn often: two queries."""
+    rows = PlatformChange.objects.filter(cluster=cluster).order_by("seen_at", "pk")
+    latest = {part: dict.fromkeys(versions, 0) for part, versions in rows.values_list("part", "after")}
+    found = PlatformContract.objects.filter(cluster=cluster).first()
+    parts = compare(found, latest)
+    expected = [part for part in parts if part.expected]
+    worst = next((s for s in (BROKEN, NOT_OBSERVED, MET) if any(p.state == s for p in expected)), FREE)
+    return Summary(bool(expected), worst, parts)
+
+
 def expectations(contract: PlatformContract | None) -> dict[str, str]:
     """Part → range, where the contract has one."""
     if contract is None:

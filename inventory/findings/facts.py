@@ -1,7 +1,7 @@
 """What rules read of one cluster: each kind of row at most once per evaluation, in a number of queries that
 does not depend on how large the cluster is."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -35,6 +35,7 @@ from inventory.models import (
     QueuedWorkload,
     ResourceSlice,
     Stream,
+    Twin,
 )
 from inventory.owners import Owner
 
@@ -229,6 +230,18 @@ class Facts:
         for node, driver, count in rows.annotate(n=Count("slice", distinct=True)):
             found[node][driver] = found[node].get(driver, 0) + count
         return found
+
+    @cached_property
+    def published_by_several(self) -> list[tuple[str, tuple[str, ...], int]]:
+        """Node, drivers, and how many pieces of its hardware they all publish."""
+        rows = Twin.objects.filter(cluster=self.cluster).exclude(device__node_name="").order_by()
+        drivers: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for node, piece, driver in rows.values_list("device__node_name", "piece", "device__pool__driver"):
+            drivers[node, piece].add(driver)
+        counts = Counter(
+            (node, tuple(sorted(found))) for (node, _piece), found in drivers.items() if len(found) > 1
+        )
+        return [(node, found, count) for (node, found), count in sorted(counts.items())]
 
     @cached_property
     def tainted_devices(self) -> list[DeviceRow]:

@@ -56,6 +56,12 @@ def abandoned_slices(facts: Facts) -> Iterable[Found]:
 
 
 def doubly_managed(facts: Facts) -> Iterable[Found]:
+    """Hardware with two books: of a Device Plugin and of a DRA driver, or of two DRA drivers."""
+    yield from _by_plugin_and_driver(facts)
+    yield from _by_several_drivers(facts)
+
+
+def _by_plugin_and_driver(facts: Facts) -> Iterable[Found]:
     """A Device Plugin advertises units and a DRA driver publishes devices of one vendor on one node: two
     books that may hand out the same piece twice."""
     for name, drivers in facts.drivers_of_nodes.items():
@@ -74,6 +80,21 @@ def doubly_managed(facts: Facts) -> Iterable[Found]:
                     params={"node": name, "resources": _told(resources), "drivers": same},
                     holds_for=facts.thresholds.doubly_managed,
                 )
+
+
+def _by_several_drivers(facts: Facts) -> Iterable[Found]:
+    """Several drivers publish the same pieces of hardware, by uuid or PCI address. One driver that offers a
+    piece in several modes knows what it does."""
+    for node, drivers, count in facts.published_by_several:
+        yield Found(
+            subject=f"{node}/{'+'.join(drivers)}",
+            object_kind="node",
+            name=node,
+            code="doubly-published",
+            severity=Severity.BAD,
+            params={"node": node, "drivers": list(drivers), "pieces": count},
+            holds_for=facts.thresholds.doubly_managed,
+        )
 
 
 def _told(resources: dict[str, int]) -> list[str]:

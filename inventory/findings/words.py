@@ -37,6 +37,10 @@ PHRASES: Mapping[str, StrOrPromise] = {
         "A Device Plugin (%(resources)s) and %(drivers)s both hand out the same hardware of %(node)s. The "
         "desk counts it once, as devices."
     ),
+    "doubly-published": _(
+        "%(drivers)s publish the same hardware of %(node)s (pieces: %(pieces)s) and may hand it out twice. "
+        "The desk counts it once."
+    ),
     "leak-deleted": _("%(claim)s was deleted but still holds its devices: a finalizer keeps it."),
     "leak-unused": _("%(claim)s holds devices, though nothing reserves it."),
     "leak-pod-gone": _("%(claim)s is reserved by Pods that do not exist any more: %(pods)s."),

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
+from inventory import contract
 from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage, coverage_of, coverage_of_all
 from inventory.models import Cluster, DeviceTaintRule, Node, Pool, Stream, SyncProblem
@@ -45,6 +46,13 @@ class ClusterRow:
     coverage: Coverage
     tally: Tally
     nodes: int
+    problems: int
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    stream: Stream
+    # Objects of it that could not be read.
     problems: int
 
 
@@ -148,6 +156,7 @@ def cluster_detail(request: HttpRequest, name: str) -> HttpResponse:
     coverage = coverage_of(cluster, streams, now=timezone.now())
     viewer = person(request)
     problems = cluster.problems.order_by("-seen_at", "pk")
+    troubled = dict(problems.order_by().values_list("resource").annotate(Count("pk")))
     unfit = Pool.objects.filter(cluster=cluster).exclude(complete=True, problem="").order_by("driver", "name")
     advertising = Node.objects.filter(cluster=cluster).exclude(capacity={}).order_by("name")
     page = Paginator(advertising, NODES_PER_PAGE).get_page(request.GET.get("page"))
@@ -155,7 +164,8 @@ def cluster_detail(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "cluster": cluster,
         "coverage": coverage,
-        "streams": streams,
+        "streams": [StreamRow(stream, troubled.get(stream.resource, 0)) for stream in streams],
+        "contract": contract.summary(cluster) if may_read_everything(viewer) else None,
         "tally": tallies({cluster.pk: coverage}, devices=cluster.devices.all())[cluster.pk],
         "node_count": Node.objects.filter(cluster=cluster).count(),
         "problem_count": problems.count(),

@@ -72,6 +72,7 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     },
     "POST placement-edit": {"cluster": "berlin", "device_class": "spare.example.org", **_served},
     "POST placement-switch": {"stage": "dra"},
+    "PUT api-cluster-switch": {"enabled": False},
     "POST api-cdi-token-list": {"cluster": "berlin", "node": "gpu-02", "days": 30},
     "POST cdi-token": {"cluster": "berlin", "node": "gpu-02", "lifetime": "30"},
     "POST cluster-add": {"name": "oslo", "credentials": "stored", "kubeconfig_text": KUBECONFIG},

@@ -526,6 +526,30 @@ def test_hardware_that_is_held_under_two_names_is_an_overlap(healthy: Cluster) -
     assert shown("overlap") == []
 
 
+def test_hardware_that_two_drivers_publish_is_doubly_managed(healthy: Cluster) -> None:
+    twins(healthy)
+    look(healthy)
+    assert shown("doubly-managed") == []
+    look(healthy, after=LATER)
+    (finding,) = shown("doubly-managed")
+    said = words.in_words(finding)
+    assert "gpu.nvidia.com, vfio.example.com publish the same hardware of gpu-01 (pieces: 1)" in said
+
+    Twin.objects.all().delete()
+    look(healthy, after=LATER + MINUTE)
+    assert shown("doubly-managed") == []
+
+
+def test_one_driver_that_offers_hardware_in_two_modes_manages_it_once(healthy: Cluster) -> None:
+    first = Device.objects.get(cluster=healthy, node_name="gpu-01")
+    second = make_device(healthy, "vfio-0", pool=first.pool, profile=first.profile)
+    for device in (first, second):
+        Twin.objects.create(cluster=healthy, device=device, piece=first.pk, counts=device == first)
+    look(healthy)
+    look(healthy, after=LATER)
+    assert shown("doubly-managed") == []
+
+
 def test_shares_of_one_piece_under_two_names_do_not_overlap(healthy: Cluster) -> None:
     for number, device in enumerate(twins(healthy)):
         hold(device, namespace="tides", claim=f"part-{number}", pod=f"p{number}", share_id=f"share-{number}")
