@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from claims.approvals import decidable
 from claims.models import Request
 from claims.models.requests import FINAL_STATES
 from claims.running import Running, running
@@ -53,6 +54,8 @@ def home(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "requests": _requests(user, now=now),
         "needs": _needs(user, now=now),
+        # Auditors look on; they decide nothing.
+        "to_decide": 0 if user.is_auditor else decidable(user).count(),
         "fleets": _fleets(now=now),
         "costs": costs(own, now=now),
         "quotas": [(project, quotas[project.pk]) for project in own if quotas.get(project.pk)],

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -69,6 +70,17 @@ def test_what_needs_me_is_named_with_its_reason(client: Client, cast: Cast) -> N
 
     assert [need.why for need in needs] == ["failed", "expiring", "pod"]
     assert "class b200 does not exist" in page(client, cast.member)
+
+
+@pytest.mark.parametrize(("who", "count"), [("lead", 1), ("administrator", 1), ("member", 0), ("auditor", 0)])
+def test_what_waits_for_ones_decision_needs_one(client: Client, cast: Cast, who: str, count: int) -> None:
+    request(cast, state="waiting-for-approval", approval="lead")
+
+    client.force_login(getattr(cast, who))
+    response = client.get("/")
+
+    assert response.context["to_decide"] == count
+    assert ("/approvals/" in response.content.decode().partition('id="home-live"')[2]) == bool(count)
 
 
 def test_failures_of_long_ago_need_nobody(client: Client, cast: Cast) -> None:
@@ -215,7 +227,7 @@ def test_a_request_is_shown_with_its_device_and_its_cost_so_far(client: Client, 
     assert f'href="/devices/{device.pk}/"' in page(client, cast.member)
 
 
-def quota(namespace: str = "tides", **values: object) -> None:
+def quota(namespace: str = "tides", **values: Any) -> None:
     ResourceQuota.objects.create(**{
         "cluster": cluster(), "namespace": namespace, "name": "gpus", "uid": namespace,
         "resource_version": "1", "counted": True, "used": {"requests.nvidia.com/gpu": "3"},
@@ -249,7 +261,7 @@ def test_quotas_on_devices_of_ones_projects_are_bars(client: Client, cast: Cast)
     ],
 )
 def test_a_quota_that_cannot_be_reckoned_has_no_bar(
-    client: Client, cast: Cast, values: dict[str, object], percent: float | None, shown: str
+    client: Client, cast: Cast, values: dict[str, Any], percent: float | None, shown: str
 ) -> None:
     since = timezone.now() - timedelta(days=1)
     NamespaceBinding.objects.create(
