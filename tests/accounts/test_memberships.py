@@ -10,6 +10,7 @@ from portal.accounts import memberships
 from portal.accounts.models import AuditEntry, Membership, PastMembership
 from portal.accounts.projects import UnableToChangeProject
 from tests.cast import NOW, Cast
+from tests.pages import fleet
 
 pytestmark = pytest.mark.django_db
 LATER = NOW + timedelta(days=3)
@@ -42,6 +43,16 @@ def test_leads_and_readers_see_former_members(client: Client, cast: Cast) -> Non
     for who, sees in [("lead", True), ("administrator", True), ("auditor", True), ("member", False)]:
         client.force_login(getattr(cast, who))
         assert ("1 former member" in client.get("/projects/tides/").content.decode()) is sees
+
+
+def test_what_somebody_did_goes_on_naming_them(client: Client, cast: Cast) -> None:
+    made = fleet.request(cast, purpose="spring tide", requester=cast.teammate)
+    memberships.remove_member(membership=of(cast, "teammate"), actor=cast.lead, now=timezone.now())
+
+    client.force_login(cast.lead)
+    assert "Tomas" in client.get(f"/requests/{made.key}/").content.decode()
+    client.force_login(cast.teammate)
+    assert client.get(f"/requests/{made.key}/").status_code == 404
 
 
 @pytest.mark.parametrize(("who", "status"), [("stranger", 404), ("finance", 403), ("administrator", 404)])
