@@ -144,7 +144,8 @@ _REFUSED = {400: ProblemOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut}
 
 
 class _Catalogue(ApiView):
-    required_scope = Scope.REQUESTS
+    # Changing something needs the scope of administration: `portal.rest_defaults`.
+    required_scope = Scope.INVENTORY
 
     def administrator(self) -> None:
         """Lets only administrators go on."""

@@ -3,29 +3,29 @@
 from django.urls import path
 
 from claims import api, api_approvals
-from claims import api_catalogue as catalogue
+from claims import api_catalogue as flavors
 
 urlpatterns = [
-    path("flavors/", catalogue.FlavorListView.as_view(), name="api-flavor-list"),
-    path("flavors/<slug:slug>/", catalogue.FlavorDetailView.as_view(), name="api-flavor-detail"),
-    path("flavors/<slug:slug>/archive/", catalogue.FlavorArchiveView.as_view(), name="api-flavor-archive"),
-    path("flavors/<slug:slug>/restore/", catalogue.FlavorRestoreView.as_view(), name="api-flavor-restore"),
+    path("catalogue/", flavors.FlavorListView.as_view(), name="api-catalogue-list"),
+    path("catalogue/<slug:slug>/", flavors.FlavorDetailView.as_view(), name="api-catalogue-detail"),
+    path("catalogue/<slug:slug>/archive/", flavors.FlavorArchiveView.as_view(), name="api-catalogue-archive"),
+    path("catalogue/<slug:slug>/restore/", flavors.FlavorRestoreView.as_view(), name="api-catalogue-restore"),
     path(
-        "flavors/<slug:slug>/placements/",
-        catalogue.PlacementListView.as_view(),
-        name="api-placement-list",
+        "catalogue/<slug:slug>/placements/",
+        flavors.PlacementListView.as_view(),
+        name="api-catalogue-place-list",
     ),
     path(
-        "flavors/<slug:slug>/placements/<int:pk>/",
-        catalogue.PlacementDetailView.as_view(),
-        name="api-placement-detail",
+        "catalogue/<slug:slug>/placements/<int:pk>/",
+        flavors.PlacementDetailView.as_view(),
+        name="api-catalogue-place-detail",
     ),
     path(
-        "flavors/<slug:slug>/placements/<int:pk>/switch/",
-        catalogue.PlacementSwitchView.as_view(),
-        name="api-placement-switch",
+        "catalogue/<slug:slug>/placements/<int:pk>/switch/",
+        flavors.PlacementSwitchView.as_view(),
+        name="api-catalogue-place-switch",
     ),
-    path("flavor-proposals/", catalogue.ProposalListView.as_view(), name="api-proposal-list"),
+    path("catalogue-proposals/", flavors.ProposalListView.as_view(), name="api-catalogue-proposals"),
     path("approvals/", api_approvals.ApprovalListView.as_view(), name="api-approval-list"),
     path(
         "requests/<uuid:key>/approve/", api_approvals.RequestApproveView.as_view(), name="api-request-approve"

@@ -196,6 +196,9 @@ def make_world(answering: AccessCluster) -> World:
     )
     failed = make_request(cast, cluster, state=Request.State.FAILED)
     fresh = make_request(cast, cluster, state=Request.State.SUBMITTED)
+    waiting = make_request(
+        cast, cluster, state=Request.State.WAITING_FOR_APPROVAL, approval=Flavor.Approval.LEAD
+    )
     return World(
         cast=cast,
         cluster=cluster,
@@ -209,6 +212,7 @@ def make_world(answering: AccessCluster) -> World:
             "live-request": live.key,
             "fresh-request": fresh.key,
             "failed-request": failed.key,
+            "waiting-request": waiting.key,
             "finding": finding.pk,
             "known-finding": known.pk,
             "task": task.pk,
