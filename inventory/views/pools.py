@@ -1,7 +1,9 @@
 """Pools: the list, and one pool with its slices, counters, nodes and devices."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from django.db.models import Count, QuerySet
@@ -15,6 +17,7 @@ from django_stubs_ext import StrOrPromise
 from inventory import describe, pools
 from inventory.browse import UNKNOWN, FleetFacts
 from inventory.coverage import Coverage, coverage_of_all
+from inventory.describe import AmountShown
 from inventory.models import ClaimDevice, Device, Node, Pool
 from inventory.products import PARTITION
 from inventory.rows import apart, device_rows
@@ -136,7 +139,6 @@ def pool_detail(request: HttpRequest, cluster: str, driver: str, name: str) -> H
     facts = FleetFacts.load(now=now)
     devices = Device.objects.filter(pool=pool).select_related("pool").order_by("slice__name", "position")
     shown = list(devices[: DEVICES_SHOWN + 1])
-    holds = ClaimDevice.objects.filter(device__pool=pool, admin_access=False)
     names = devices.order_by("node_name").exclude(node_name="").values_list("node_name", flat=True).distinct()
     nodes = list(names[: NODES_SHOWN + 1])
     (row,) = pool_rows([pool])
@@ -147,9 +149,7 @@ def pool_detail(request: HttpRequest, cluster: str, driver: str, name: str) -> H
         "pool": pool,
         "cluster": pool.cluster,
         "slices": pools.slice_rows(pool),
-        "counters": describe.counters(pool, held=set(holds.values_list("device__name", flat=True)))
-        if pool.has_counters
-        else [],
+        "counter_sets": _counter_sets(pool) if pool.has_counters else [],
         "devices": listed,
         "idle_parts": idle,
         "more_devices": len(shown) > DEVICES_SHOWN,
@@ -161,3 +161,27 @@ def pool_detail(request: HttpRequest, cluster: str, driver: str, name: str) -> H
         "more_nodes": len(nodes) > NODES_SHOWN,
     }
     return htmx.render(request, "inventory/pool_detail.html", context)
+
+
+@dataclass(frozen=True)
+class CounterSet:
+    """Counters that the devices of one piece of hardware share. `part` is how much of the scarcest is used,
+    in percent."""
+
+    name: str
+    counters: Sequence[AmountShown]
+
+    @property
+    def part(self) -> int:
+        return max((counter.part or 0 for counter in self.counters), default=0)
+
+    @property
+    def used_up(self) -> int:
+        return sum(counter.part == 100 for counter in self.counters)
+
+
+def _counter_sets(pool: Pool) -> list[CounterSet]:
+    holds = ClaimDevice.objects.filter(device__pool=pool, admin_access=False)
+    counters = describe.counters(pool, held=set(holds.values_list("device__name", flat=True)))
+    sets = groupby(counters, key=lambda counter: counter.domain)
+    return [CounterSet(name, list(found)) for name, found in sets]
