@@ -177,8 +177,9 @@ def placement_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
             ),
         )
         return htmx.redirect(request, back)
+    names = {"flavor": placement.flavor, "cluster": placement.cluster}
     context = {
-        "title": _("No longer serve %(what)s?") % {"what": placement},
+        "title": _("No longer serve %(what)s?") % {"what": _("%(flavor)s on %(cluster)s") % names},
         "text": _("Nobody can ask for it there any more."),
         "consequences": [_("Requests that were made go on until their end.")],
         "submit_label": _("Remove"),

@@ -13,7 +13,9 @@ async ([known, deadline]) => {
     const found = new Map();
     // Words as people write them: what has digits, dots, dashes, inner capitals or is all capitals is a name.
     const check = (text) => {
-      for (const piece of text.replace(/\w+\(\)/g, "").split(/[^\p{Script=Latin}\p{N}._\-\/:=@+#%&~'’*]+/u)) {
+      // Calls, quotations and words that were cut off are none of ours.
+      const ours = text.replace(/\w+\(\)|“[^”]*”/g, "").replace(/\S*(\.\.\.|…)\s*$/, "");
+      for (const piece of ours.split(/[^\p{Script=Latin}\p{N}._\-\/:=@+#%&~'’*]+/u)) {
         const word = piece.replace(/^[.:'’/-]+|[.:'’/-]+$/g, "");
         if (/^[A-Za-z][a-z'’]+$/.test(word) && !allowed.has(word.toLowerCase())) {
           found.set(text, [...(found.get(text) || []), word]);
@@ -26,7 +28,7 @@ async ([known, deadline]) => {
     }
     for (const name of ["title", "aria-label", "placeholder", "alt", "data-copied", "label"]) {
       for (const element of document.querySelectorAll(`[${name}]`)) {
-        if (!element.closest("[lang]:not(html), [translate=no], time")) check(element.getAttribute(name));
+        if (!element.closest("[lang]:not(html), [translate=no], time, .cd-mono")) check(element.getAttribute(name));
       }
     }
     check(document.title);

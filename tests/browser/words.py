@@ -4,7 +4,9 @@ TECHNICAL = {
     # names
     *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kueue", "english"),
     # kinds and fields of the API, which have no other name
-    *("pod", "pods", "job", "namespace", "finalizer"),
-    # types of attributes
-    *("string", "version", "int", "bool"),
+    *("pod", "pods", "job", "namespace", "finalizer", "device", "plugin", "claim", "template"),
+    # what browsers and formats call things
+    *("cookie", "ctrl", "null"),
+    # attributes and their types
+    *("string", "version", "int", "bool", "type", "uuid"),
 }
