@@ -142,3 +142,30 @@ def test_a_kind_has_a_name_for_people(
         capacity={f"{driver}/{name}": {"value": value} for name, value in capacity.items()},
     )
     assert (found.vendor, found.product, found.kind, found.memory_bytes) == expected
+
+
+@pytest.mark.django_db
+def test_known_profiles_are_those_that_splitting_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiles.Known, "_MOST", 2)
+    devices = [
+        (device(attributes={"a": {"int": 1}, "uuid": {"string": "GPU-1"}}), "x.example"),
+        # Another piece, and the same kind with its attributes in another order.
+        (device(attributes={"uuid": {"string": "GPU-2"}, "a": {"int": 1}}), "x.example"),
+        (device(attributes={"a": {"bool": True}}), "x.example"),
+        (device(attributes={"a": {"int": 1}}, allowMultipleAllocations=True), "x.example"),
+        (device(attributes={"a": {"int": 1}}), "y.example"),
+    ]
+    known = profiles.Known()
+    # Also when it has forgotten what it knew, for there was too much of it.
+    for _time in range(2):
+        found = known.of(devices)
+        assert [p.digest for p in found] == [profiles.split(d, driver=of).digest for d, of in devices]
+    assert found[0] == found[1]
+    assert len({profile.pk for profile in found}) == 4
+
+
+def test_a_piece_is_told_by_the_attributes_that_a_split_leaves_out() -> None:
+    one = device(
+        attributes={"a": {"int": 1}, "uuid": {"string": "GPU-1"}, "other.example/serial": {"int": 7}}
+    )
+    assert profiles.identity_of(one, driver="x.example") == profiles.split(one, driver="x.example").identity
