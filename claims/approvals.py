@@ -95,6 +95,8 @@ def decide(
 ) -> None:
     """Approve or reject. With the last agreement that was missing the request goes on to the cluster; one
     rejection ends it. Raises UnableToDecide, and PermissionDenied for who may not."""
+    if access.only_looks():
+        raise UnableToDecide(access.why_only_looks())
     text = _comment(comment, verdict)
     with transaction.atomic():
         request.refresh_from_db(from_queryset=Request.objects.select_for_update())
@@ -105,6 +107,8 @@ def decide(
                 % {"state": State(request.state).label}
             )
         role = role_of(user, request, decisions)
+        if verdict == Verdict.APPROVED and request.project.archived_at is not None:
+            raise UnableToDecide(_("This project is archived."))
         try:
             with transaction.atomic():
                 made = Decision.objects.create(

@@ -251,6 +251,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "ENUM_NAME_OVERRIDES": {
         "RequestState": "claims.models.Request.State",
+        "DecisionRole": "claims.models.Decision.Role",
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",
         "ToldDeviceState": "inventory.browse.STATE_ORDER",

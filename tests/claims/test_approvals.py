@@ -165,6 +165,16 @@ def test_it_can_be_cancelled_while_it_waits(cast: Cast, flavor: Flavor) -> None:
         decide(cast.lead, request)
 
 
+def test_nothing_is_approved_for_an_archived_project(cast: Cast, flavor: Flavor) -> None:
+    request = asked(cast.owner, flavor)
+    Project.objects.filter(pk=request.project_id).update(archived_at=NOW)
+    request = Request.objects.get(pk=request.pk)
+    with pytest.raises(UnableToDecide, match="archived"):
+        decide(cast.admin, request)
+    decide(cast.admin, request, Verdict.REJECTED, "The project is over")
+    assert request.state == State.REJECTED
+
+
 def test_what_nobody_decides_lapses(cast: Cast, flavor: Flavor, cluster: Cluster) -> None:
     request = asked(cast.owner, flavor)
     advance.advance(cluster=cluster, now=NOW + timedelta(days=6))
