@@ -132,11 +132,15 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
         return found
 
     def _stored_pools(self, turn: Turn, keys: set[PoolKey]) -> dict[PoolKey, Pool]:
+        names: dict[str, list[str]] = defaultdict(list)
+        for driver, name in keys:
+            names[driver].append(name)
         found: dict[PoolKey, Pool] = {}
-        for names in chunks({name for _, name in keys}):
-            for pool in Pool.objects.filter(cluster_id=turn.cluster_id, name__in=names):
-                if (pool.driver, pool.name) in keys:
-                    found[pool.driver, pool.name] = pool
+        for driver, wanted in names.items():
+            for some in chunks(wanted):
+                # By all columns of the index: by the cluster alone, each lookup walks all its pools.
+                for pool in Pool.objects.filter(cluster_id=turn.cluster_id, driver=driver, name__in=some):
+                    found[driver, pool.name] = pool
         return found
 
     def _settle_pools(self, turn: Turn, ids: list[int]) -> None:

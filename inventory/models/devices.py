@@ -49,7 +49,8 @@ class Node(Mirrored):
 class Pool(models.Model):
     """(driver, pool name) of a cluster, as far as its newest generation is published."""
 
-    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="pools")
+    # `one_pool_per_name` begins with it.
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="pools", db_index=False)
     driver = models.CharField(max_length=63)
     name = models.CharField(max_length=253)
     generation = models.BigIntegerField()
@@ -137,7 +138,9 @@ class Device(models.Model):
         # The driver says so in an attribute, or the kubelet in the status of a Pod that has it.
         UNHEALTHY = "unhealthy", _("reported unhealthy")
 
-    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="devices")
+    # Without statistics SQLite takes a cluster for ten rows, and walks all its devices if an index by it is
+    # there rather than look up the few that are asked for by node or pool.
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="devices", db_index=False)
     # `one_device_per_name` begins with the pool, `device_counts` with the profile.
     pool = models.ForeignKey(Pool, models.CASCADE, related_name="devices", db_index=False)
     slice = models.ForeignKey(ResourceSlice, models.CASCADE, related_name="devices")
