@@ -26,7 +26,7 @@ from tests.browser.sessions import signed_in
 from tests.browser.world import World, keep_in_step, make_world
 from tests.cast import make_cast
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(900)]
 
 RECORD = Path(__file__).with_name("queries.toml")
 # Queries of the transaction around a test are none of the page.
