@@ -191,6 +191,7 @@ def _confirm(
         "consequences": consequences,
         "submit_label": submit_label,
         "cancel_url": reverse("request-detail", args=[found.key]),
+        "on_cluster": True,
     }
     return render(request, "components/confirm.html", context)
 

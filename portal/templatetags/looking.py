@@ -16,6 +16,12 @@ def looking_banner() -> dict[str, object]:
 
 
 @register.simple_tag
+def only_looks() -> bool:
+    """Whether this is such a desk, for what is no button otherwise (a link to the page before a change)."""
+    return access.only_looks()
+
+
+@register.simple_tag
 def writes() -> SafeString | str:
     """For the tag of a button that makes the desk write: disabled where it only looks, and why."""
     if not access.only_looks():

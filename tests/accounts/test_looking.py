@@ -1,5 +1,6 @@
 """A desk that only looks (CLAIMDESK_READ_ONLY): nothing is written to a cluster, nothing is taken in."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,47 @@ def test_every_page_says_so_and_writing_buttons_say_why(client: Client, cast: Ca
 
     assert 'id="cd-looking"' in page
     assert 'disabled title="This desk only looks' in page
+
+
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
+def test_nothing_is_decided(client: Client, cast: Cast, verdict: str) -> None:
+    made = fleet.request(cast, state="waiting-for-approval", requester=cast.member, approval="lead")
+    client.force_login(cast.lead)
+
+    assert client.post(f"/requests/{made.key}/{verdict}/", {"comment": "so be it"}).status_code == 303
+    said = client.get("/approvals/")
+    rest = client.post(
+        f"/api/v1/requests/{made.key}/{verdict}/", {"comment": "so be it"}, content_type="application/json"
+    )
+
+    assert ["only looks" in str(message) for message in said.context["messages"]] == [True]
+    assert (rest.status_code, "only looks" in rest.json()["detail"]) == (409, True)
+    made.refresh_from_db()
+    assert made.state == "waiting-for-approval"
+    assert not made.decisions.exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "doing"),
+    [("waiting-for-approval", "approve"), ("waiting-for-approval", "cancel"), ("in-use", "release")],
+)
+def test_what_would_change_a_request_is_not_offered(
+    client: Client, cast: Cast, state: str, doing: str
+) -> None:
+    made = fleet.request(cast, state=state, requester=cast.member, approval="lead")
+    client.force_login(cast.lead)
+
+    page = client.get(f"/requests/{made.key}/").content.decode()
+    queue = client.get("/approvals/").content.decode()
+
+    words = {"approve": "Approve", "cancel": "Cancel the request", "release": "Release"}
+    buttons = [one for one in re.findall(r"<button.*?</button>", page, re.S) if words[doing] in one]
+    assert buttons
+    assert all('disabled title="This desk only looks' in button for button in buttons)
+    assert f'href="/requests/{made.key}/{doing}/"' not in page
+    decide = re.findall(r"<button[^>]*formaction[^>]*>", queue)
+    assert len(decide) == (2 if state == "waiting-for-approval" else 0)
+    assert all("disabled" in button for button in decide)
 
 
 def test_a_class_is_not_made(client: Client, cast: Cast) -> None:
