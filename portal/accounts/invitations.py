@@ -2,6 +2,9 @@
 
 The secret in the link is known only to who holds it; its SHA-256 is kept. It has 256 random bits, so that a
 plain digest is enough.
+
+An invitation is the word of who made it: it lets somebody in only while that person may still invite. Else
+who was removed could come back by a link of their own.
 """
 
 import hashlib
@@ -14,6 +17,7 @@ from django.db import models, transaction
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from portal import access
 from portal.accounts.audit import record
 from portal.accounts.memberships import change_role, higher, take_in
 from portal.accounts.models import Invitation, Membership, Project, User
@@ -34,8 +38,8 @@ class UnableToInvite(ValueError):
 
 
 class UnableToAccept(ValueError):
-    """Why the link leads nowhere (any more). `code`: unknown, used, revoked, expired, address, member,
-    archived."""
+    """Why the link leads nowhere (any more). `code`: unknown, used, revoked, expired, lapsed, address,
+    member, archived."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -85,7 +89,30 @@ def invite(
 
 def open_invitations(project: Project, *, now: datetime) -> "models.QuerySet[Invitation]":
     """Those that still let somebody in."""
-    return Invitation.objects.filter(project=project, used_at=None, revoked_at=None, expires_at__gt=now)
+    return _open(now).filter(project=project)
+
+
+def state_of(invitation: Invitation, *, now: datetime) -> str:
+    """ "used", "revoked", "expired", "lapsed" (who made it may invite nobody any more) or "open"."""
+    state = invitation.state(now)
+    if state == "open" and not access.may_lead(invitation.created_by, invitation.project):
+        return "lapsed"
+    return state
+
+
+def _open(now: datetime) -> "models.QuerySet[Invitation]":
+    """The same for many at once: `access.may_lead` of who made them, in the database's words."""
+    leads = Membership.objects.filter(
+        project=models.OuterRef("project"), user=models.OuterRef("created_by"), role=Membership.Role.LEAD
+    )
+    return Invitation.objects.filter(
+        models.Q(created_by__is_administrator=True) | models.Exists(leads),
+        created_by__is_active=True,
+        created_by__is_auditor=False,
+        used_at=None,
+        revoked_at=None,
+        expires_at__gt=now,
+    )
 
 
 def find(secret: str, *, now: datetime) -> Invitation:
@@ -104,7 +131,8 @@ def accept(*, invitation: Invitation, user: User, now: datetime, source_ip: str 
     A member who is invited as lead becomes one; who is more already stays it, and the link stays open.
     """
     with transaction.atomic():
-        current = Invitation.objects.select_for_update(of=("self",)).select_related("project")
+        current = Invitation.objects.select_for_update(of=("self",))
+        current = current.select_related("project", "created_by")
         invitation = current.get(pk=invitation.pk)
         _require_open(invitation, now=now)
         if invitation.email and not _has_address(user, invitation.email):
@@ -166,15 +194,20 @@ def is_invited(emails: Iterable[str], *, now: datetime) -> bool:
 
 def _open_for(emails: Iterable[str], *, now: datetime) -> list[Invitation]:
     found: list[Invitation] = []
-    still = Invitation.objects.filter(used_at=None, revoked_at=None, expires_at__gt=now)
     for email in {email.casefold() for email in emails if email}:
-        found += still.filter(email__iexact=email).select_related("project").order_by("pk")
+        found += _open(now).filter(email__iexact=email).select_related("project").order_by("pk")
     return found
 
 
 def remember(request: HttpRequest, secret: str) -> None:
-    """For the way through a sign-in: who comes back is led on to the invitation."""
-    request.session[SESSION_KEY] = secret
+    """For the way through a sign-in: who comes back is led on to the invitation.
+
+    Only of an invitation that there is or was: made-up links must not fill the table of sessions.
+    """
+    if Invitation.objects.filter(digest=digest(secret)).exists():
+        request.session[SESSION_KEY] = secret
+    else:
+        request.session.pop(SESSION_KEY, None)
 
 
 def invited(request: HttpRequest, *, now: datetime) -> Invitation | None:
@@ -212,7 +245,7 @@ def _has_address(user: User, email: str) -> bool:
 
 
 def _require_open(invitation: Invitation, *, now: datetime) -> None:
-    state = invitation.state(now)
+    state = state_of(invitation, now=now)
     if state != "open":
         raise UnableToAccept(
             state,
@@ -220,6 +253,7 @@ def _require_open(invitation: Invitation, *, now: datetime) -> None:
                 "used": _("This invitation has been used already. Each lets one person in."),
                 "revoked": _("This invitation was taken back."),
                 "expired": _("This invitation has expired."),
+                "lapsed": _("Who made this invitation may no longer take anybody in."),
             }[state]
             + " "
             + _("Ask for a new one."),

@@ -7,6 +7,7 @@ role holds. What groups give is theirs to take: it is changed at the sign-in onl
 from datetime import datetime
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from portal.accounts.audit import record
@@ -17,13 +18,15 @@ LEAD, MEMBER = Membership.Role.LEAD, Membership.Role.MEMBER
 
 
 def find_person(name: str) -> User | None:
-    """The active person of this user name or, failing that, e-mail address (when only one has it)."""
+    """The active person of this user name or e-mail address; nobody when it could be two.
+
+    A user name may look like an address, of somebody else even: it must not draw what is meant for them.
+    """
     people = User.objects.filter(is_active=True)
-    by_name = people.filter(username=name).first()
-    if by_name is not None:
-        return by_name
-    by_address = list(people.filter(email__iexact=name)[:2]) if "@" in name else []
-    return by_address[0] if len(by_address) == 1 else None
+    if "@" not in name:
+        return people.filter(username=name).first()
+    found = list(people.filter(Q(username=name) | Q(email__iexact=name))[:2])
+    return found[0] if len(found) == 1 else None
 
 
 def higher(*roles: str) -> str:
@@ -174,7 +177,12 @@ def claim(*, user: User, project: Project, role: str, now: datetime, source_ip: 
 
 
 def _locked(membership: Membership) -> Membership | None:
-    """The membership as it is now, kept from changing until the transaction ends; None when it is gone."""
+    """The membership as it is now, kept from changing until the transaction ends; None when it is gone.
+
+    One change of a project's members at a time: two leads who leave at the same moment would each hold their
+    own row and wait for the other's for ever. Without the key: new rows may still refer to the project.
+    """
+    Project.objects.select_for_update(no_key=True).get(pk=membership.project_id)
     found = Membership.objects.select_for_update(of=("self",)).select_related("user", "project")
     return found.filter(pk=membership.pk).first()
 
@@ -206,7 +214,7 @@ def _by_groups(membership: Membership) -> str:
 
 
 def _keep_a_lead(leaving: Membership) -> None:
-    """Locks the project's leads, so that two who leave at the same time do not both succeed."""
+    """Of two who leave at the same time one stays: the project is locked by now (`_locked`)."""
     leads = list(
         Membership.objects.select_for_update()
         .filter(project=leaving.project_id, role=LEAD)

@@ -77,6 +77,9 @@ def join(
         raise UnableToJoin("email", _("This invitation is for %(email)s.") % {"email": invitation.email})
     if filter_users_by_email(address, for_login=False):
         raise UnableToJoin("email", _("Somebody here has this address. If it is you, sign in instead."))
+    if "@" in username and username.casefold() != address.casefold():
+        # People are named by either: who has another's address for a name would get what is meant for them.
+        raise UnableToJoin("username", _("A user name that is an e-mail address has to be your own."))
     # Names that differ by case only would be taken for each other.
     if User.objects.filter(username__iexact=username).exists():
         raise UnableToJoin("username", _("Somebody here has this user name."))

@@ -1,8 +1,10 @@
 """Projects: made, renamed, described. Who belongs to them: `portal.accounts.memberships`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from portal import texts
@@ -36,7 +38,7 @@ def create_project(
     ):
         if taken:
             raise UnableToChangeProject(field, _("Another project has this already."))
-    with transaction.atomic():
+    with _nobody_else_at_once(), transaction.atomic():
         project = Project.objects.create(
             slug=slug, name=name, description=description, cost_centre=cost_centre, created_at=now
         )
@@ -50,6 +52,15 @@ def create_project(
             source_ip=source_ip,
         )
     return project
+
+
+@contextmanager
+def _nobody_else_at_once() -> Iterator[None]:
+    """Two who give the same name at the same moment both saw that nobody had it; the database did not."""
+    try:
+        yield
+    except IntegrityError:
+        raise UnableToChangeProject("name", _("Another project has this already.")) from None
 
 
 def _texts(name: str, description: str, cost_centre: str) -> tuple[str, str, str]:
@@ -92,7 +103,7 @@ def change_project(
         return
     for field, value in new.items():
         setattr(project, field, value)
-    with transaction.atomic():
+    with _nobody_else_at_once(), transaction.atomic():
         project.save(update_fields=list(new))
         record(
             now=now,

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.core import mail
 from django.db import connection
 from django.test import Client
@@ -256,6 +257,40 @@ def test_taking_back_ends_the_link(client: Client, cast: Cast) -> None:
     assert opened(Client(), path).status_code == 410
 
 
+@pytest.mark.parametrize("fate", ["removed", "demoted", "deactivated", "auditor"])
+def test_an_invitation_holds_no_longer_than_the_right_of_who_made_it(
+    client: Client, cast: Cast, fate: str
+) -> None:
+    path = link(cast, role="lead")
+    _one, _secret = invitations.invite(
+        project=cast.project, actor=cast.lead, role="lead", email="stig@example.org", lifetime=WEEK,
+        now=timezone.now(),
+    )  # fmt: skip
+    lead = Membership.objects.filter(project=cast.project, user=cast.lead)
+    if fate == "removed":
+        lead.delete()
+    elif fate == "demoted":
+        lead.update(role="member")
+    else:
+        User.objects.filter(pk=cast.lead.pk).update(
+            is_active=fate != "deactivated", is_auditor=fate == "auditor"
+        )
+    # Whoever was removed has kept a link of their own.
+    comes_back = cast.lead if fate in {"removed", "demoted"} else cast.stranger
+    client.force_login(comes_back)
+
+    page = opened(client, path)
+    posted = client.post("/join/")
+
+    assert (page.status_code, posted.status_code) == (410, 410)
+    assert "may no longer take anybody in" in page.content.decode()
+    assert not Membership.objects.filter(project=cast.project, user=comes_back, role="lead").exists()
+    assert not invitations.is_invited(["stig@example.org"], now=timezone.now())
+    assert not invitations.open_invitations(cast.project, now=timezone.now()).exists()
+    client.force_login(cast.administrator)
+    assert {state for _item, state in client.get(LIST).context["rows"]} == {"lapsed"}
+
+
 def test_the_mail_carries_the_link_where_there_is_mail(client: Client, cast: Cast, settings: Any) -> None:
     settings.MAIL_OFFERED = True
     client.force_login(cast.lead)
@@ -285,3 +320,21 @@ def test_open_invitations_are_bounded(cast: Cast, monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(invitations.UnableToInvite, match="too many"):
         link(cast)
+
+
+def test_nobody_takes_anothers_address_for_a_user_name(client: Client, cast: Cast) -> None:
+    opened(client, link(cast))
+
+    page = client.post("/join/", NEW | {"username": "noor@example.org"})
+
+    assert "has to be your own" in page.content.decode()
+    assert not User.objects.filter(username="noor@example.org").exists()
+    assert client.post("/join/", NEW | {"username": NEW["email"]}).status_code == 303
+
+
+def test_a_link_that_never_was_leaves_no_session(client: Client, cast: Cast) -> None:
+    assert opened(client, "/join/made-up/").status_code == 404
+    assert not Session.objects.exists()
+
+    assert opened(client, link(cast)).status_code == 200
+    assert opened(client, "/join/made-up/").status_code == 404

@@ -1,14 +1,19 @@
 """Members come and go, by hand and by group; the project keeps who was there."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.accounts import memberships
-from portal.accounts.models import AuditEntry, Membership, PastMembership
-from portal.accounts.projects import UnableToChangeProject
+from portal.accounts.memberships import find_person
+from portal.accounts.models import AuditEntry, Membership, PastMembership, Project, User
+from portal.accounts.projects import UnableToChangeProject, change_project, create_project
 from tests.cast import NOW, Cast
 from tests.pages import fleet
 
@@ -111,3 +116,43 @@ def test_an_address_that_two_people_have_finds_nobody(cast: Cast) -> None:
 
     assert memberships.find_person("mina@example.org") is None
     assert memberships.find_person("mina") == cast.member
+
+
+def test_a_user_name_does_not_draw_what_is_meant_for_an_address(cast: Cast) -> None:
+    User.objects.filter(pk=cast.stranger.pk).update(username="mina@example.org")
+
+    assert find_person("mina@example.org") is None
+    assert find_person("mina") == cast.member
+    User.objects.filter(pk=cast.member.pk).update(email="")
+    assert find_person("mina@example.org") == cast.stranger
+
+
+@pytest.mark.parametrize("act", ["create", "change"])
+def test_two_who_give_a_name_at_the_same_moment(
+    cast: Cast, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As it looked to the second one before the first had done it.
+    monkeypatch.setattr("django.db.models.query.QuerySet.exists", lambda _self: False)
+    texts: Any = {"name": "Tidal models", "description": "", "cost_centre": "", "now": NOW}
+    acts: dict[str, Callable[[], object]] = {
+        "create": lambda: create_project(slug="other", actor=None, **texts),
+        "change": lambda: change_project(project=cast.other, actor=cast.administrator, **texts),
+    }
+
+    with pytest.raises(UnableToChangeProject, match="has this already"):
+        acts[act]()
+
+    assert Project.objects.count() == 2
+
+
+def test_leads_who_leave_at_once_wait_for_each_other_at_the_project(cast: Cast) -> None:
+    """On PostgreSQL a row of their own first would be a deadlock."""
+    membership = of(cast, "member")
+
+    with CaptureQueriesContext(connection) as queries:
+        memberships.remove_member(membership=membership, actor=cast.lead, now=NOW)
+
+    said = [query["sql"] for query in queries if query["sql"].startswith("SELECT")]
+    assert 'FROM "accounts_project"' in said[0]
+    if connection.vendor == "postgresql":
+        assert said[0].endswith("FOR NO KEY UPDATE")

@@ -1,6 +1,7 @@
 """Invitations: a project's list of them, and the way in for who holds a link."""
 
 import logging
+from datetime import datetime
 from smtplib import SMTPException
 
 from allauth.account.adapter import get_adapter
@@ -9,6 +10,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.core.mail import send_mail
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -22,7 +24,7 @@ from portal.accounts import invitations
 from portal.accounts.audit import source_ip
 from portal.accounts.forms import InvitationForm, JoinForm
 from portal.accounts.limits import too_many
-from portal.accounts.models import Invitation, User
+from portal.accounts.models import Invitation, Project, User
 from portal.accounts.people import UnableToJoin, join
 
 log = logging.getLogger(__name__)
@@ -49,17 +51,25 @@ def invitation_list(request: HttpRequest, slug: str) -> HttpResponse:
             link = request.build_absolute_uri(reverse("invitation-open", args=[secret]))
             mailed = _mail(created, link) if created.email and settings.MAIL_OFFERED else False
             form = InvitationForm()
-    found = Invitation.objects.filter(project=project).select_related("created_by", "used_by")
     context = {
         "project": project,
         "form": form,
         "link": link,
         "created": created,
         "mailed": mailed,
-        "rows": [(item, item.state(now)) for item in found.order_by("-created_at", "-pk")[:SHOWN]],
+        "rows": _rows(project, now=now),
     }
     status = 422 if form.is_bound and not form.is_valid() else 200
     return htmx.render(request, "accounts/invitations.html", context, status=status)
+
+
+def _rows(project: Project, *, now: datetime) -> list[tuple[Invitation, str]]:
+    """The newest invitations with what became of each."""
+    good = invitations.open_invitations(project, now=now).filter(pk=OuterRef("pk"))
+    found = Invitation.objects.filter(project=project).select_related("created_by", "used_by")
+    newest = found.annotate(good=Exists(good)).order_by("-created_at", "-pk")[:SHOWN]
+    states = [(item, item.state(now)) for item in newest]
+    return [(item, "lapsed" if state == "open" and not item.good else state) for item, state in states]
 
 
 @require_POST
