@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from allauth.account.models import EmailAddress
 from allauth.account.signals import (
     email_changed,
     password_changed,
@@ -20,9 +21,10 @@ from django.utils import timezone
 from portal.accounts import roles
 from portal.accounts.audit import record, source_ip
 from portal.accounts.invitations import accept_all_for
-from portal.accounts.models import User
+from portal.accounts.models import ApiToken, User
 from portal.accounts.oidc.provider import configured
 from portal.accounts.required_factor import ELSEWHERE, STRONG
+from portal.accounts.tokens import revoke_token
 
 
 @receiver((password_changed, password_set, password_reset))
@@ -62,6 +64,16 @@ def person_came_in(
 @receiver(social_account_added)
 def account_was_connected(*, request: HttpRequest, sociallogin: SocialLogin, **_: Any) -> None:
     _record("person.connect", request, sociallogin.user, after={"subject": sociallogin.account.uid})
+    address = sociallogin._did_authenticate_by_email
+    if address and not EmailAddress.objects.filter(
+        user=sociallogin.user, email__iexact=address, verified=True
+    ):
+        # Whoever made this account never showed that the address is theirs, and its owner has just come.
+        # django-allauth takes the password away, which ends sessions; tokens would outlive it.
+        for token in ApiToken.objects.filter(user=sociallogin.user).select_related("user"):
+            revoke_token(
+                token=token, actor=sociallogin.user, now=timezone.now(), source_ip=source_ip(request)
+            )
 
 
 @receiver(social_account_removed)
@@ -69,7 +81,14 @@ def account_was_disconnected(*, request: HttpRequest, socialaccount: SocialAccou
     """What the groups behind it gave goes with it."""
     user = User.objects.get(pk=socialaccount.user_id)
     _record("person.disconnect", request, user, before={"subject": socialaccount.uid})
-    roles.keep_in_step(user=user, groups=[], grants={}, now=timezone.now(), source_ip=source_ip(request))
+    roles.keep_in_step(
+        user=user,
+        groups=[],
+        grants={},
+        now=timezone.now(),
+        source_ip=source_ip(request),
+        connected=False,
+    )
 
 
 @receiver(user_logged_in)

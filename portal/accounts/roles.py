@@ -90,8 +90,10 @@ def keep_in_step(
     grants: Mapping[str, Collection[str]],
     now: datetime,
     source_ip: str | None = None,
+    connected: bool = True,
 ) -> None:
-    """Makes what groups gave the same as what they give now, at a sign-in.
+    """Makes what groups gave the same as what they give now, at a sign-in, or when the person is no longer
+    `connected` with the provider.
 
     `grants` maps a group to "administrator", "finance", "auditor" or "<project>:<member|lead>". A project
     that there is not is left out: it may be made later. The last administrator stays one.
@@ -107,6 +109,9 @@ def keep_in_step(
         if lost and administrators == {current.pk}:
             # Nobody would be left to put it right: the rest waits until there is another administrator.
             claimed, roles = list(current.claimed_roles), set(before)
+            if not connected:
+                # Nor could they sign in, with a role by a group that nobody asks for any more.
+                claimed, roles = [], by_hand | {ADMINISTRATOR}
         _set(current, roles, claimed=claimed)
         _record(current, before, "person.claims", actor=None, now=now, source_ip=source_ip)
         _keep_memberships_in_step(current, granted, now=now, source_ip=source_ip)

@@ -1,5 +1,6 @@
 """Signing in through an identity provider, against a real one over HTTP."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -7,12 +8,14 @@ from typing import Any
 
 import pytest
 import requests
+from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.test import Client
 from django.utils import timezone
 
 from portal.accounts.invitations import invite
-from portal.accounts.models import AuditEntry, Invitation, Membership, PastMembership, User
+from portal.accounts.models import ApiToken, AuditEntry, Invitation, Membership, PastMembership, User
+from portal.accounts.tokens import issue_token
 from portal.identity import IdentityProvider
 from tests.accounts.identity_provider import CLIENT_ID, CLIENT_SECRET, Faults, SmallProvider
 from tests.cast import PASSWORD, Cast
@@ -510,3 +513,76 @@ def test_a_factor_that_the_provider_asked_for_counts(
     sign_in(client)
 
     assert (client.get("/people/").status_code == 200) is enough
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_tokens_end_with_the_password_when_the_owner_of_an_address_comes(
+    client: Client, provider: SmallProvider, cast: Cast, settings: Any, confirmed: bool
+) -> None:
+    """Whoever made the account with that address may have been somebody else."""
+    settings.OIDC = replace(settings.OIDC, link_by_email=True)
+    EmailAddress.objects.create(user=cast.member, email="mina@example.org", verified=confirmed)
+    issue_token(
+        user=cast.member, name="kept", scopes=["requests"], lifetime=timedelta(days=1), now=timezone.now()
+    )
+    provider.person["email"] = "mina@example.org"
+
+    sign_in(client)
+
+    assert signed_in(client) == cast.member
+    assert User.objects.get(pk=cast.member.pk).has_usable_password() == confirmed
+    assert ApiToken.objects.filter(user=cast.member).exists() == confirmed
+    assert AuditEntry.objects.filter(action="token.revoke").exists() == (not confirmed)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"email": ["wren@example.org"]},
+        {"email": "not an address"},
+        {"email": "a" * 300 + "@example.org"},
+        {"name": {"first": "Wren"}, "given_name": 7, "preferred_username": ["wren"]},
+        {"given_name": "Wr\x00en", "preferred_username": "wr\x00en", "amr": ["otp\x00", 5]},
+        {"given_name": "Wren\u202e", "email_verified": {"a": "\x00"}, "groups": ["a\x00", "\ud800", 7]},
+        {"groups": [f"group-{number}" for number in range(20_000)]},
+    ],
+)
+def test_claims_of_another_form_neither_stop_nor_reach_a_page(
+    client: Client, provider: SmallProvider, odd: dict[str, Any]
+) -> None:
+    provider.person |= odd
+
+    assert sign_in(client).status_code == 302
+
+    user = signed_in(client)
+    assert user is not None
+    told = json.dumps([user.username, user.email, user.first_name, SocialAccount.objects.get().extra_data])
+    for unusable in ("u0000", "u202e", "ud800", "not an address"):
+        assert unusable not in told
+    assert client.get("/profile/").status_code == 200
+
+
+def test_a_subject_that_cannot_be_kept_lets_nobody_in(client: Client, provider: SmallProvider) -> None:
+    provider.person["sub"] = "u-\x00"
+
+    assert sign_in(client).status_code == 401
+
+
+def test_the_last_administrator_can_disconnect_and_still_sign_in(
+    client: Client, provider: SmallProvider, cast: Cast
+) -> None:
+    User.objects.filter(pk=cast.administrator.pk).update(is_administrator=False)
+    client.post("/accounts/login/", {"login": "mina", "password": PASSWORD})
+    provider.person |= {"email": "mina@example.org", "groups": ["gpu-admins", "controllers"]}
+    sign_in(client, "/accounts/oidc/login/?process=connect")
+    client.logout()
+    sign_in(client)
+    assert User.objects.get(pk=cast.member.pk).claimed_roles == ["administrator", "finance"]
+
+    client.post(f"/accounts/oidc/{SocialAccount.objects.get().pk}/disconnect/")
+    client.logout()
+    client.post("/accounts/login/", {"login": "mina", "password": PASSWORD})
+
+    mina = signed_in(client)
+    assert mina is not None
+    assert (mina.is_administrator, mina.is_finance, mina.claimed_roles) == (True, False, [])

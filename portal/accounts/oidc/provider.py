@@ -12,15 +12,23 @@ from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from portal import texts
 from portal.accounts.oidc import tokens
 from portal.identity import IdentityProvider
 
 # What is kept of a person's claims.
 KEPT = ("sub", "name", "email", "email_verified", "preferred_username", "amr")
 WELL_KNOWN = "/.well-known/openid-configuration"
+
+
+# What else is read of them, and has to be text.
+TEXTS = ("name", "given_name", "family_name", "nickname", "preferred_username", "email")
+LONGEST_ADDRESS = 254
 
 
 def configured() -> IdentityProvider | None:
@@ -63,7 +71,7 @@ class ProviderAdapter(OpenIDConnectOAuth2Adapter):  # type: ignore[misc] # allau
             more = self._json("GET", address, headers={"Authorization": f"Bearer {token.token}"})
             if more.get("sub") != claims["sub"]:
                 raise tokens.InvalidIdToken("the provider tells of somebody else than the token does")
-        return self.get_provider().sociallogin_from_response(request, {**claims, **more})
+        return self.get_provider().sociallogin_from_response(request, usable({**claims, **more}))
 
     def get_callback_url(self, request: HttpRequest, app: Any) -> str:  # noqa: ARG002 - allauth's signature
         return request.build_absolute_uri(reverse("oidc-callback"))
@@ -116,8 +124,35 @@ class DeskProvider(OpenIDConnectProvider):  # type: ignore[misc] # allauth has n
     def extract_extra_data(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What is kept: little, and the groups."""
         provider = configured()
-        groups = provider.groups_in(data) if provider else []
+        groups = [group for group in provider.groups_in(data) if _is_text(group)] if provider else []
         return {name: data[name] for name in KEPT if name in data} | {"groups": groups}
+
+
+def usable(claims: Mapping[str, Any]) -> dict[str, Any]:
+    """The claims without those that are of another form than theirs: what a provider, or who may set their
+    own profile there, sends must neither stop a sign-in nor reach a page."""
+    found = {name: value for name, value in claims.items() if name not in TEXTS or _is_text(value)}
+    if "email" in found:
+        try:
+            validate_email(found["email"])
+        except ValidationError:
+            del found["email"]
+    if len(found.get("email", "")) > LONGEST_ADDRESS:
+        del found["email"]
+    if str(found.get("email_verified", "")).casefold() not in {"true", "false"}:
+        found.pop("email_verified", None)
+    if "amr" in found:
+        methods = found["amr"] if isinstance(found["amr"], list) else []
+        found["amr"] = [method for method in methods if _is_text(method)]
+    return found
+
+
+def _is_text(value: object) -> bool:
+    """Text that a database takes and that shows what it is."""
+    try:
+        return isinstance(value, str) and texts.plain(value) is not None
+    except texts.UncleanText:
+        return False
 
 
 provider_classes = [DeskProvider]

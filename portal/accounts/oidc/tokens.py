@@ -53,7 +53,7 @@ def verify(
     if not nonce or not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
         raise InvalidIdToken("its nonce is not the one of this sign-in")
     subject = claims["sub"]
-    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT:
+    if not isinstance(subject, str) or not 0 < len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
         raise InvalidIdToken("its subject is no usable name")
     return claims
 
