@@ -126,6 +126,30 @@ def test_when_the_world_moved_on_the_plan_is_shown_again(cast: Cast) -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("namespaces", "2026-01-01,", "2026-01-01,2031-01-01"),
+        ("projects", "Tidal models,OC-8", "Tidal models,OC-9"),
+    ],
+)
+def test_a_plan_is_agreed_to_with_every_cell(cast: Cast, table: str, old: str, new: str) -> None:
+    told = done(cast, apply=False)
+    before = everything()
+
+    outcome = done(cast, TABLES | {table: TABLES[table].replace(old, new)}, seen=told.plan)
+
+    assert outcome.differs
+    assert everything() == before
+
+
+def test_lines_within_a_cell_may_end_as_browsers_end_them(cast: Cast) -> None:
+    table = 'project,name,description\nreefs,Reefs,"two{}lines"\n'
+    told = done(cast, {"projects": table.format("\n")}, apply=False)
+
+    assert done(cast, {"projects": table.format("\r\n")}, seen=told.plan).applied
+
+
+@pytest.mark.parametrize(
     ("table", "line", "column", "message"),
     [
         ("projects", "Sea Ice,Sea ice,", "project", "valid “slug”"),

@@ -1,6 +1,5 @@
 """The import over REST: the same tables, the same faults."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.urls import reverse
@@ -103,7 +102,10 @@ class ImportView(ApiView):
             {
                 "applied": outcome.applied,
                 "plan": outcome.plan,
-                "changes": [asdict(change) for change in outcome.changes],
+                "changes": [
+                    {"table": one.table, "line": one.line, "kind": one.kind, "text": one.text}
+                    for one in outcome.changes
+                ],
                 "invitations": invitations,
             }
         )

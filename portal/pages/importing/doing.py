@@ -31,12 +31,13 @@ EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzin
 
 @dataclass(frozen=True)
 class Change:
-    """What a line does: `kind` is new, changed or same; `text` says it for people."""
+    """What a line (`cells`) does: `kind` is new, changed or same; `text` says it for people."""
 
     table: str
     line: int
     kind: str
     text: str
+    cells: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,10 @@ class Outcome:
 
     @property
     def plan(self) -> str:
-        """Names what would be done: two runs with the same plan do the same."""
+        """Names what would be done: two runs with the same plan do the same, in every cell."""
         said = json.dumps([asdict(change) for change in self.changes], sort_keys=True)
+        # A page sends lines within a cell as browsers end them.
+        said = said.replace("\\r\\n", "\\n")
         return hashlib.sha256(said.encode()).hexdigest()
 
     @property
@@ -116,7 +119,7 @@ def run(
                 except _Wrong as wrong:
                     outcome.faults.append(Fault(shape.name, row.line, wrong.column, wrong.message))
                 else:
-                    outcome.changes.append(Change(shape.name, row.line, kind, text))
+                    outcome.changes.append(Change(shape.name, row.line, kind, text, row.cells))
         outcome.differs = seen is not None and seen != outcome.plan
         outcome.applied = apply and not outcome.faults and not outcome.differs
         if not outcome.applied:
