@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
 from django.test import Client
 from django.utils import timezone
 
@@ -176,3 +177,13 @@ def test_a_role_by_group_is_not_taken_here(client: Client, cast: Cast) -> None:
     client.post(f"/people/{cast.member.pk}/", {"roles": ["finance", "auditor"]})
     member = User.objects.get(pk=cast.member.pk)
     assert (member.is_auditor, member.claimed_roles) == (True, ["finance"])
+
+
+def test_the_own_factor_goes_where_the_password_is_asked_for_again(client: Client, cast: Cast) -> None:
+    factor = Authenticator.objects.create(user=cast.administrator, type="totp", data={"secret": "sealed"})
+    client.force_login(cast.administrator)
+
+    answer = client.post(f"/people/{cast.administrator.pk}/reset-factor/")
+
+    assert (answer.status_code, answer["Location"]) == (303, "/accounts/mfa/")
+    assert Authenticator.objects.filter(pk=factor.pk).exists()

@@ -165,6 +165,9 @@ def person_reset_factor(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks, then takes the second factor of somebody who lost it."""
     user = access.person(request)
     person = get_object_or_404(User, pk=pk)
+    if person.pk == user.pk:
+        # One's own goes where the password is asked for again: an open session is not enough for that.
+        return htmx.redirect(request, "mfa_index")
     names = {"person": person}
     if request.method == "POST":
         reset_second_factor(user=person, actor=user, now=timezone.now(), source_ip=source_ip(request))
