@@ -50,4 +50,4 @@ def test_columns_are_put_below_each_other() -> None:
     text = "words\n\n| a | bb |\n|-|-|\n| ccc | d |\n"
 
     assert aligned(text) == "words\n\n| a   | bb |\n|-----|----|\n| ccc | d  |\n"
-    assert aligned(PATH.read_text()) == PATH.read_text(), "run: python -m tests.access.table"
+    assert read(aligned(PATH.read_text())) == read()
