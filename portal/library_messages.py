@@ -1,5 +1,5 @@
-"""Texts of libraries that people read here and that the libraries' own catalogues lack, or say half in English:
-they are translated with ours, which Django asks first."""
+"""Texts of libraries that people read here and that the libraries' own catalogues lack, or say half in
+English: they are translated with ours, which Django asks first."""
 
 from collections.abc import Sequence
 

@@ -6,8 +6,8 @@
 - ``check`` fails when a message of the source is missing, untranslated or fuzzy in a catalogue, or when a
   template has a text that is not marked as one.
 
-Messages come from gettext calls in Python, from the templates' tags, from the sentences of `portal.dra`, which
-is pure and so cannot mark its own, and from `portal.library_messages`.
+Messages come from gettext calls in Python, from the templates' tags, from the sentences of `portal.dra`,
+which is pure and so cannot mark its own, and from `portal.library_messages`.
 """
 
 import ast
