@@ -112,7 +112,9 @@ def groups_were_told(
         now=timezone.now(),
         source_ip=source_ip(request),
     )
-    request.session.set_expiry(int(provider.session.total_seconds()))
+    # A moment: seconds would begin anew with every page that keeps something in the session, and a group's
+    # role would never end.
+    request.session.set_expiry(timezone.now() + provider.session)
     methods = sociallogin.account.extra_data.get("amr")
     request.session[ELSEWHERE] = isinstance(methods, list) and not STRONG.isdisjoint(map(str, methods))
 
