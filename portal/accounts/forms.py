@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from portal.accounts import zones
+from portal.accounts.invitations import LONGEST_ADDRESS
 from portal.accounts.models import ApiToken, Membership, Project, User
 
 
@@ -88,6 +89,7 @@ class InvitationForm(forms.Form):
     email = forms.EmailField(
         label=_("E-mail"),
         required=False,
+        max_length=LONGEST_ADDRESS,
         help_text=_("Then the link works only for an account with this address."),
     )
     lifetime = forms.TypedChoiceField(
@@ -96,7 +98,7 @@ class InvitationForm(forms.Form):
 
 
 class JoinForm(forms.ModelForm):  # type: ignore[type-arg] # no subscript at run time
-    email = forms.EmailField(label=_("E-mail"))
+    email = forms.EmailField(label=_("E-mail"), max_length=LONGEST_ADDRESS)
     password = forms.CharField(
         label=_("Password"),
         strip=False,

@@ -26,6 +26,8 @@ from portal.accounts.projects import UnableToChangeProject
 LONGEST = timedelta(days=60)
 # Open at a time, per project: a list that somebody can still look through.
 MOST_OPEN = 200
+# What the columns take; Django's own limit for forms is above it.
+LONGEST_ADDRESS = 254
 SESSION_KEY = "invitation"
 
 
@@ -63,6 +65,8 @@ def invite(
         raise UnableToInvite(
             "lifetime", _("An invitation lasts at most %(days)s days.") % {"days": LONGEST.days}
         )
+    if len(email.strip()) > LONGEST_ADDRESS:
+        raise UnableToInvite("email", _("This is longer than %(n)s characters.") % {"n": LONGEST_ADDRESS})
     if open_invitations(project, now=now).count() >= MOST_OPEN:
         raise UnableToInvite("", _("There are too many open invitations. Revoke some that nobody will use."))
     secret = secrets.token_urlsafe(32)

@@ -73,6 +73,8 @@ def join(
     membership there is no account.
     """
     address = invitation.email or email
+    # Full-width letters and ligatures look like others, and are those others to whoever types the name.
+    username = User.normalize_username(username)
     if invitation.email and email.casefold() != invitation.email.casefold():
         raise UnableToJoin("email", _("This invitation is for %(email)s.") % {"email": invitation.email})
     if filter_users_by_email(address, for_login=False):

@@ -33,7 +33,7 @@ def create_project(
     """A new project without members. Raises UnableToChangeProject when its name or slug is taken."""
     name, description, cost_centre = _texts(name, description, cost_centre)
     for field, taken in (
-        ("slug", Project.objects.filter(slug=slug).exists()),
+        ("slug", Project.objects.filter(slug__iexact=slug).exists()),
         ("name", Project.objects.filter(name=name).exists()),
     ):
         if taken:

@@ -338,3 +338,25 @@ def test_a_link_that_never_was_leaves_no_session(client: Client, cast: Cast) -> 
 
     assert opened(client, link(cast)).status_code == 200
     assert opened(client, "/join/made-up/").status_code == 404
+
+
+def test_a_user_name_of_other_letters_of_the_same_look_is_the_same(client: Client, cast: Cast) -> None:
+    opened(client, link(cast))
+
+    page = client.post("/join/", NEW | {"username": "\uff4cena"})
+
+    assert "Somebody here has this user name" in page.content.decode()
+
+
+def test_an_address_that_no_column_takes_is_refused_wherever_it_is_typed(client: Client, cast: Cast) -> None:
+    # Well-formed, as Django sees it, and longer than what is kept.
+    long = "wren@" + ".".join(["a" * 60] * 4) + ".example.org"
+    opened(client, link(cast))
+
+    assert "at most 254 characters" in client.post("/join/", NEW | {"email": long}).content.decode()
+    with pytest.raises(invitations.UnableToInvite, match="longer than 254") as refused:
+        link(cast, email=long)
+    assert refused.value.field == "email"
+    client.force_login(cast.lead)
+    page = client.post(LIST, {"role": "member", "email": long, "lifetime": "7"})
+    assert (page.status_code, Invitation.objects.count()) == (422, 1)

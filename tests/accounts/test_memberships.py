@@ -156,3 +156,8 @@ def test_leads_who_leave_at_once_wait_for_each_other_at_the_project(cast: Cast) 
     assert 'FROM "accounts_project"' in said[0]
     if connection.vendor == "postgresql":
         assert said[0].endswith("FOR NO KEY UPDATE")
+
+
+def test_short_names_do_not_differ_by_case_only(cast: Cast) -> None:
+    with pytest.raises(UnableToChangeProject, match="has this already"):
+        create_project(slug="TIDES", name="Other", actor=None, now=NOW)

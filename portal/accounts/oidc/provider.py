@@ -18,6 +18,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from portal import texts
+from portal.accounts.invitations import LONGEST_ADDRESS
 from portal.accounts.oidc import tokens
 from portal.identity import IdentityProvider
 
@@ -28,7 +29,6 @@ WELL_KNOWN = "/.well-known/openid-configuration"
 
 # What else is read of them, and has to be text.
 TEXTS = ("name", "given_name", "family_name", "nickname", "preferred_username", "email")
-LONGEST_ADDRESS = 254
 
 
 def configured() -> IdentityProvider | None:
