@@ -13,6 +13,7 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -39,6 +40,18 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc] # allauth has
             super().pre_authenticate(request, **credentials)
         except ValidationError:
             raise ImmediateHttpResponse(too_many(request)) from None
+
+    def _get_login_attempts_cache_key(
+        self,
+        request: HttpRequest,  # noqa: ARG002 - allauth's signature
+        **credentials: Any,
+    ) -> str:
+        """Attempts are counted by the account that is meant: not by how it was named, nor by the Host header
+        that the attempt came with, of which there may be as many as one likes."""
+        login = str(credentials.get("email") or credentials.get("username") or "").strip().casefold()
+        meant = User.objects.filter(Q(username__iexact=login) | Q(email__iexact=login)).order_by("pk")
+        found = meant.values_list("pk", flat=True).first()
+        return f"person:{found}" if found is not None else f"nobody:{login}"
 
     def pre_login(self, request: HttpRequest, user: AbstractBaseUser, **kwargs: Any) -> HttpResponse | None:
         """Sends to the provider whose groups gave roles: a password would keep them for ever."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import time_machine
@@ -70,6 +71,21 @@ def test_many_wrong_passwords_are_slowed_down(client: Client, cast: Cast) -> Non
     assert response["Retry-After"] == "300"
     assert "Please wait 5 minutes" in response.content.decode()
     assert "_auth_user_id" not in client.session
+
+
+@pytest.mark.usefixtures("one_moment")
+def test_an_account_is_counted_however_it_is_named_and_whatever_the_host(
+    client: Client, cast: Cast, settings: Any
+) -> None:
+    settings.ALLOWED_HOSTS = [".example.org"]
+    names = ["mina", "mina@example.org", "MINA@example.org", "Mina", " mina"]
+
+    for number, name in enumerate(names):
+        wrong = {"login": name, "password": "open sesame"}
+        assert client.post(LOGIN, wrong, headers={"host": f"desk{number}.example.org"}).status_code == 200
+
+    right = {"login": "mina@example.org", "password": PASSWORD}
+    assert client.post(LOGIN, right, headers={"host": "desk.example.org"}).status_code == 429
 
 
 @pytest.mark.usefixtures("one_moment")
