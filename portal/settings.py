@@ -1,6 +1,7 @@
 """One settings file for every environment; what differs comes from environment variables."""
 
 from datetime import timedelta
+from typing import Any
 
 from csp.constants import NONE, SELF
 
@@ -266,7 +267,7 @@ SPECTACULAR_SETTINGS = {
 
 # To the standard error stream, where whatever runs the desk picks them up. Django by itself would tell
 # nobody of an error unless DEBUG is on.
-LOGGING = {
+LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
