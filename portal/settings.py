@@ -1,7 +1,6 @@
 """One settings file for every environment; what differs comes from environment variables."""
 
 from datetime import timedelta
-from typing import Any
 
 from csp.constants import NONE, SELF
 
@@ -267,7 +266,7 @@ SPECTACULAR_SETTINGS = {
 
 # To the standard error stream, where whatever runs the desk picks them up. Django by itself would tell
 # nobody of an error unless DEBUG is on.
-LOGGING: dict[str, Any] = {
+LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {

@@ -4,6 +4,7 @@ import io
 import logging
 import logging.config
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -11,6 +12,9 @@ from django.test import Client
 
 from portal.logs import HIDDEN, redacted
 from tests.cast import Cast
+
+# Its values have no types of their own.
+LOGGING: dict[str, Any] = settings.LOGGING
 
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJl"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
@@ -56,8 +60,8 @@ def test_other_words_stay(line: str) -> None:
 def written() -> Iterator[io.StringIO]:
     """What the desk's own handler writes, as the settings set it up."""
     stream = io.StringIO()
-    made = logging.config.DictConfigurator(settings.LOGGING)
-    formatter = made.configure_formatter(settings.LOGGING["formatters"]["line"])
+    made = logging.config.DictConfigurator(LOGGING)
+    formatter = made.configure_formatter(LOGGING["formatters"]["line"])
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     logging.getLogger().addHandler(handler)
@@ -88,6 +92,6 @@ def test_an_error_is_logged_with_its_traceback(
 
 def test_errors_have_somewhere_to_go_without_debug() -> None:
     """Django by itself writes them only with DEBUG on, or mails them."""
-    assert "stderr" in settings.LOGGING["root"]["handlers"]
-    assert not settings.LOGGING["loggers"]["django"]["handlers"]
-    assert settings.LOGGING["loggers"]["django"]["propagate"]
+    assert "stderr" in LOGGING["root"]["handlers"]
+    assert not LOGGING["loggers"]["django"]["handlers"]
+    assert LOGGING["loggers"]["django"]["propagate"]
