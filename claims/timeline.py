@@ -87,7 +87,8 @@ def timeline(
     rows = allocations(replace(wanted, start=start, end=end))
     lanes, cut = _lanes(rows, by=by, viewer=viewer, now=now)
     ordered = sorted(
-        lanes.values(), key=lambda lane: (lane.cluster, lane.node, _natural(lane.name), lane.key)
+        lanes.values(),
+        key=lambda lane: (lane.cluster, _natural(lane.node), _natural(lane.name), lane.key),
     )
     shown = ordered[:MOST_LANES]
     for lane in shown:

@@ -255,6 +255,8 @@
   // One lane: blanks, then the bars of each colour as one path, then what is uncertain of their ends.
   Timeline.prototype.lane = function (params, api, colours) {
     var lane = this.lanes[api.value(1)];
+    // A change of size draws what the chart knows, which may be more lanes than there are now.
+    if (!lane) return null;
     var area = params.coordSys;
     var middle = api.coord([this.view[0], api.value(1)])[1];
     var band = Math.abs(api.size([0, 1])[1]);

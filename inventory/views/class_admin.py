@@ -18,6 +18,7 @@ from inventory.views.classes import manifest_of, selectors_of
 from portal import htmx
 from portal.access import person, require_administrator
 from portal.accounts import audit
+from portal.texts import searched
 
 USERS_NAMED = 50
 # Who keeps a class in step with files of their own, by its usual label.
@@ -141,7 +142,7 @@ def expression_check(request: HttpRequest) -> HttpResponse:
     index = request.POST.get("index", "0")
     number = int(index) if index.isascii() and index.isdigit() and len(index) < 4 else 0
     text = typed[number].replace("\r\n", "\n").strip() if number < len(typed) else ""
-    cluster = Cluster.objects.filter(name=request.POST.get("cluster", "")[:63]).first()
+    cluster = Cluster.objects.filter(name=searched(request.POST.get("cluster", ""), limit=63)).first()
     context: dict[str, Any] = {"text": text, "cluster": cluster}
     if text and len(text.encode()) > classes.MAX_EXPRESSION:
         context["too_long"] = True

@@ -100,3 +100,14 @@ def test_programs_are_told_in_problem_documents(browser: Client, body: bytes, st
 @pytest.mark.parametrize("method", ["put", "patch", "delete", "trace"])
 def test_pages_know_what_browsers_send(browser: Client, method: str) -> None:
     assert getattr(browser, method)("/tokens/").status_code == 405
+
+
+def test_a_nul_in_an_address_is_nothing_that_is_there(browser: Client) -> None:
+    assert browser.get("/tokens/%00/revoke/").status_code == 404
+    assert browser.get("/api/v1/catalogue/%00/").json()["status"] == 404
+
+
+def test_a_nul_in_a_parameter_is_not_looked_for(browser: Client) -> None:
+    answer = browser.get("/devices/?q=gpu%00")
+    assert answer.status_code == 200
+    assert answer.wsgi_request.GET["q"] == "gpu"

@@ -67,7 +67,8 @@ def test_classes_are_created_changed_and_deleted_on_the_cluster(
     wanted = classes.Wanted(expressions=[IS_GPU], extended_resource_name="example.com/gpu")
     arguments: dict[str, Any] = {"cluster": cluster, "name": "mine.example", "actor": ada, "now": NOW}
     classes.create_class(**arguments, wanted=wanted, rehearse_only=True)
-    assert AuditEntry.objects.count() == 0
+    about_classes = AuditEntry.objects.filter(action__startswith="device_class.")
+    assert about_classes.count() == 0
     classes.create_class(**arguments, wanted=wanted)
     assert spec() == wanted.spec()
     with pytest.raises(classes.UnableToChangeClass) as caught:
@@ -85,7 +86,7 @@ def test_classes_are_created_changed_and_deleted_on_the_cluster(
     classes.delete_class(**arguments)
     with pytest.raises(classes.UnableToChangeClass, match="no class"):
         classes.delete_class(**arguments)
-    assert [entry.action for entry in AuditEntry.objects.order_by("id")] == [
+    assert [entry.action for entry in about_classes.order_by("id")] == [
         "device_class.create",
         "device_class.update",
         "device_class.delete",
