@@ -18,7 +18,7 @@ from claims.curves import us
 from claims.history import HistoryFilter, allocations
 from claims.models import Allocation
 from claims.watched import watched
-from inventory.coverage import coverage_of_all
+from inventory.coverage import Coverage, coverage_of_all
 from portal import access
 from portal.accounts.models import Project, User
 
@@ -85,7 +85,9 @@ def timeline(
     """What the filter admits in [start, end), whatever period it names itself. Bars of one lane that are
     shorter than `resolution` microseconds and no farther apart are drawn together."""
     rows = allocations(replace(wanted, start=start, end=end))
-    lanes, cut = _lanes(rows, by=by, viewer=viewer, now=now)
+    coverage = coverage_of_all(now=now)
+    clusters = {pk: known.cluster.name for pk, known in coverage.items()}
+    lanes, cut = _lanes(rows, by=by, viewer=viewer, clusters=clusters)
     ordered = sorted(
         lanes.values(),
         key=lambda lane: (lane.cluster, _natural(lane.node), _natural(lane.name), lane.key),
@@ -94,7 +96,7 @@ def timeline(
     for lane in shown:
         lane.bars = list(together(lane.bars, resolution=resolution, now=us(now)))
     if by != PROJECT:
-        _blank(shown, start=start, end=end, now=now)
+        _blank(shown, coverage.values(), start=start, end=end, now=now)
     named = {bar.project for lane in shown for bar in lane.bars} - {None}
     return Timeline(
         start=us(start),
@@ -131,11 +133,10 @@ def together(bars: Iterable[Bar], *, resolution: int, now: int) -> Iterator[Bar]
 
 
 def _lanes(
-    rows: QuerySet[Allocation], *, by: str, viewer: User, now: datetime
+    rows: QuerySet[Allocation], *, by: str, viewer: User, clusters: Mapping[int, str]
 ) -> tuple[dict[str, Lane], bool]:
     everything = access.may_read_everything(viewer)
     detailed = set() if everything else set(Project.objects.detailed_to(viewer).values_list("pk", flat=True))
-    clusters = {pk: known.cluster.name for pk, known in coverage_of_all(now=now).items()}
     names = {} if by != PROJECT else dict(Project.objects.values_list("pk", "name"))
     lanes: dict[str, Lane] = {}
     # Admin access looks at devices without holding them.
@@ -161,12 +162,14 @@ def _lanes(
     return lanes, read > MOST_INTERVALS
 
 
-def _blank(lanes: Sequence[Lane], *, start: datetime, end: datetime, now: datetime) -> None:
+def _blank(
+    lanes: Sequence[Lane], coverage: Iterable[Coverage], *, start: datetime, end: datetime, now: datetime
+) -> None:
     """Enter of which time nothing is known."""
     until = min(end, now)
     blanks: dict[str, Sequence[tuple[int, int]]] = {}
     wanted = {lane.cluster for lane in lanes}
-    for known in coverage_of_all(now=now).values():
+    for known in coverage:
         if known.cluster.name in wanted and (seen := watched(known, since=start, now=now)) is not None:
             blanks[known.cluster.name] = seen.blanks(us(start), us(until))
     for lane in lanes:
