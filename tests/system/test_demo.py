@@ -26,6 +26,16 @@ from tests.visitor import Visitor
 pytestmark = [pytest.mark.xdist_group("system"), pytest.mark.timeout(300), pytest.mark.nodatabase]
 
 
+_STARTED: list["Demo"] = []
+
+
+@pytest.fixture(autouse=True)
+def _every_demo_ends() -> Iterator[None]:
+    yield
+    while _STARTED:
+        _STARTED.pop().end_at_last()
+
+
 @dataclass
 class Demo:
     """One run of the command, in a process group of its own as a shell would give it."""
@@ -39,6 +49,7 @@ class Demo:
         environment = {**os.environ, "CLAIMDESK_DATA_DIR": str(self.data_dir), "PYTHONUNBUFFERED": "1"}
         environment.pop("DATABASE_URL", None)
         self.log = self.data_dir.parent / f"said-{self.port}"
+        _STARTED.append(self)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "demo", "--port", str(self.port)],
@@ -76,6 +87,13 @@ class Demo:
         until(lambda: not processes_of(self.data_dir), "no process is left behind")
         return status
 
+    def end_at_last(self) -> None:
+        """After a test, however it went: nothing of it outlives it."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(40)
+        until(lambda: not processes_of(self.data_dir), "no process is left behind")
+
     def seen_on_cluster(self) -> set[tuple[str, str, str, str]]:
         """Identity and version of what does not change by itself."""
         kubeconfig = self.data_dir / "cluster" / "kubeconfig"
@@ -104,12 +122,9 @@ def taken_port() -> Iterator[int]:
 def _ask(address: str) -> str:
     visitor = Visitor(address)
     visitor.sign_in("rhea", PASSWORD)
+    # The first lists of a fresh desk take a moment, and devices are read after their classes.
+    until(lambda: "free" in visitor.get("/devices/?class=gpu.nvidia.com").states, "the devices of the class")
     page = visitor.get("/requests/new/", project="protein-folding", cluster="northern")
-    # The first lists of a fresh desk take a moment.
-    until(
-        lambda: "gpu.nvidia.com" in visitor.get("/classes/").text,
-        "the classes of the cluster",
-    )
     made = visitor.submit(
         page, page.form(having="purpose"), device_class="gpu.nvidia.com", purpose="kept over restarts"
     )
