@@ -13,7 +13,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims import approvals
-from claims.api import AmountOut, ProblemOut, RequestOut
+from claims.api_answers import AmountOut, ProblemOut, RequestOut
 from claims.approvals import UnableToDecide, Verdict, Waiting, decidable, queue
 from claims.browse import get_request_or_404
 from claims.models import Decision, Request

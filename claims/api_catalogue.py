@@ -15,7 +15,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims import derive, flavors, placements
-from claims.api import ProblemOut
+from claims.api_answers import ProblemOut
 from claims.catalogue import Entry, entries_of
 from claims.flavors import UnableToChangeFlavor
 from claims.models import Flavor, Placement, Request
