@@ -22,6 +22,7 @@ ORGANISATION = env.str("CLAIMDESK_ORGANISATION", "Claimdesk")
 INSTALLED_APPS = [
     "portal.apps.PortalConfig",
     "portal.accounts",
+    "portal.idempotency",
     "inventory",
     "claims",
     "django.contrib.auth",
@@ -164,6 +165,8 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = EMAIL["EMAIL_HOST_USER"], EMAIL["EMAIL_HO
 EMAIL_USE_TLS, EMAIL_USE_SSL = EMAIL["EMAIL_USE_TLS"], EMAIL["EMAIL_USE_SSL"]
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("CLAIMDESK_MAIL_FROM", "claimdesk@localhost")
+# Where people reach the desk ("https://desk.example.org"): mails and webhooks link there.
+PUBLIC_URL = env.str("CLAIMDESK_PUBLIC_URL", next((at for at in CSRF_TRUSTED_ORIGINS if "*" not in at), ""))
 ACCOUNT_EMAIL_SUBJECT_PREFIX = f"[{ORGANISATION}] "
 ACCOUNT_EMAIL_NOTIFICATIONS = MAIL_OFFERED
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False

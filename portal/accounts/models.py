@@ -315,3 +315,29 @@ class AnnouncementDismissal(models.Model):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["announcement", "user"], name="one_dismissal_per_reader")
         ]
+
+
+# At the end, since they refer to the people and projects above.
+from portal.accounts.notifications.models import (  # noqa: E402 - see above
+    Delivery,
+    Notification,
+    NotificationChoice,
+    Webhook,
+)
+
+__all__ = [
+    "Announcement",
+    "AnnouncementDismissal",
+    "ApiToken",
+    "AppendOnlyError",
+    "AuditEntry",
+    "Delivery",
+    "Invitation",
+    "Membership",
+    "Notification",
+    "NotificationChoice",
+    "PastMembership",
+    "Project",
+    "User",
+    "Webhook",
+]
