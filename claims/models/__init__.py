@@ -3,6 +3,7 @@
 from claims.models.catalogue import Flavor, Placement
 from claims.models.ledger import Allocation, Consumer, LedgerCursor
 from claims.models.prices import Price, PriceBook
+from claims.models.quotas import Quota, QuotaObject
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "Placement",
     "Price",
     "PriceBook",
+    "Quota",
+    "QuotaObject",
     "Request",
     "RequestClaim",
     "RequestPod",

@@ -74,6 +74,7 @@ class Request(models.Model):
         NOT_DECIDED = "not-decided", _("nobody decided about it in time")
         STILL_USED = "still-used", _("Pods still use it: they hold the device, and it still costs")
         WINDING_UP = "winding-up", _("its objects are being removed")
+        OVER_QUOTA = "over-quota", _("its project is over its quota")
 
     # What URLs and object names carry; reveals neither order nor number.
     key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
