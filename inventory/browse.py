@@ -34,6 +34,7 @@ from inventory.browse_cells import (
     within,
 )
 from inventory.browse_counted import PLUGIN, CountedSearch
+from inventory.browse_counts import Counted, counts_of
 from inventory.expressions import Meaning, meaning_of
 from inventory.filters import DeviceFilter
 from inventory.models import ClassProfile, Device, DeviceProfile, Pool
@@ -193,7 +194,7 @@ class DeviceSearch:
         if nodes := self.wanted.values("node"):
             rows = rows.filter(node_name__in=nodes)
         if pools := self.wanted.values("pool"):
-            rows = rows.filter(pool__in=_pools_named(pools).values("pk"))
+            rows = rows.filter(pool__in=self._pools_named(pools).values("pk"))
         if self.meaning is not None and self.meaning.singly:
             whole = (Q(cluster=pk, profile__in=kinds) for pk, kinds in self.meaning.kinds.items() if kinds)
             rows = rows.filter(reduce(or_, whole, among("pk", self.meaning.devices)))
@@ -221,15 +222,8 @@ class DeviceSearch:
 
     @cached_property
     def _table(self) -> list[Cell]:
-        rows = self._rows.order_by()
-        columns = ("profile_id", "cluster_id", "state", "health")
-        if self.wanted.terms and _plans_without_statistics():
-            # Grouped by what no index orders, so that the rows come from the one that holds the text.
-            rows = rows.annotate(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-            columns = ("walked_kind", "walked_place", "state", "health")
-        counted: Iterable[Any] = rows.values_list(*columns).annotate(Count("pk"))
         cells = []
-        for profile_id, cluster_id, state, health, count in counted:
+        for profile_id, cluster_id, state, health, count in self._counts():
             coverage = self.facts.coverage.get(cluster_id)
             profile = self.facts.profiles.get(profile_id)
             if coverage is None or profile is None:
@@ -247,6 +241,27 @@ class DeviceSearch:
                 )
             )
         return cells
+
+    def _counts(self) -> Iterable[Counted]:
+        if self._whole_fleet:
+            return counts_of(coverage.cluster for coverage in self.facts.coverage.values())
+        rows = self._rows.order_by()
+        columns = ("profile_id", "cluster_id", "state", "health")
+        if self.wanted.terms and _plans_without_statistics():
+            # Grouped by what no index orders, so that the rows come from the one that holds the text.
+            rows = rows.annotate(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
+            columns = ("walked_kind", "walked_place", "state", "health")
+        counted: Iterable[Any] = rows.values_list(*columns).annotate(Count("pk"))
+        return counted
+
+    @property
+    def _whole_fleet(self) -> bool:
+        """Whether cells alone decide: `_rows` leaves nothing out."""
+        wanted = self.wanted
+        singly = self.meaning is not None and self.meaning.singly
+        return not (
+            wanted.terms or wanted.values("node") or wanted.values("pool") or singly or self._single_class
+        )
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -426,18 +441,26 @@ class DeviceSearch:
         more = len(first) > POOLS_SHOWN or nodes.more
         by_name = dict.fromkeys([*first[:POOLS_SHOWN], *chosen], 0)
         # Clusters may have pools of the same name.
-        pools = {pool.pk: str(pool) for pool in _pools_named(by_name)}
+        pools = {
+            pk: f"{driver}/{name}"
+            for pk, driver, name in self._pools_named(by_name).values_list("pk", "driver", "name")
+        }
         for pk, count in rows.filter(pool__in=pools).values_list("pool_id").annotate(Count("pk")):
             by_name[pools[pk]] += count
         listed = [self._facet_value("pool", name, n) for name, n in sorted(by_name.items())]
         return Facet("pool", _("Pool"), listed, more=more)
 
-
-def _pools_named(names: Iterable[str]) -> QuerySet[Pool]:
-    """Pools by "driver/name"."""
-    parts = (name.partition("/") for name in names)
-    wanted = (Q(driver=driver, name=pool) for driver, _slash, pool in parts)
-    return Pool.objects.filter(reduce(or_, wanted, Q(pk__in=())))
+    def _pools_named(self, names: Iterable[str]) -> QuerySet[Pool]:
+        """Pools by "driver/name"."""
+        parts = [(driver, pool) for driver, _slash, pool in (name.partition("/") for name in names)]
+        wanted = (Q(driver=driver, name=pool) for driver, pool in parts)
+        # Said apart, too, so that they are found in the index of (cluster, driver, name).
+        near = Pool.objects.filter(
+            cluster__in=self.facts.coverage,
+            driver__in={driver for driver, _pool in parts},
+            name__in={pool for _driver, pool in parts},
+        )
+        return near.filter(reduce(or_, wanted, Q(pk__in=())))
 
 
 def _plans_without_statistics() -> bool:

@@ -37,6 +37,8 @@ class DeviceRow:
     # Whether its hardware is published under another name, too: "" (no), "counts" (this name stands for it
     # where hardware is counted) or "again" (another one does).
     twin: str = ""
+    # Counted units stand in the same list; templates ask every row for theirs.
+    unit: None = None
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,8 @@ class ListState:
     @property
     def shows(self) -> Mapping[str, bool]:
         """``{% if list.shows.memory %}``."""
-        return dict.fromkeys(self.columns, True)
+        # Every column is in it: a name that a template looks up in vain costs more than the answer.
+        return {column.name: column.name in self.columns for column in self.listing.columns}
 
     @property
     def visible(self) -> list[Column]:

@@ -1,5 +1,6 @@
 """A cluster row and a writer for it, fed with objects directly."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -7,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from inventory import snapshot
+from inventory.browse_counts import counts_of
 from inventory.follow.discovery import CORE
 from inventory.mirror.batches import Batch, Gap, Item, Unreadable
 from inventory.mirror.decoding import item_of
 from inventory.mirror.writer import Writer
-from inventory.models import Cluster, Observation, Stream
+from inventory.models import Cluster, Device, Observation, Stream
 from portal.dra.features import Features
 from portal.kube.resources import (
     CLUSTER_QUEUES,
@@ -89,10 +90,21 @@ class Mirror:
     def wait(self, seconds: float) -> int:
         """Nothing happens on the cluster for a while."""
         self.now += timedelta(seconds=seconds)
-        return self.writer.settle(now=self.now)
+        appended = self.writer.settle(now=self.now)
+        self.check_counts()
+        return appended
 
     def apply(self, *batches: Batch) -> int:
-        return self.writer.apply(batches)
+        appended = self.writer.apply(batches)
+        self.check_counts()
+        return appended
+
+    def check_counts(self) -> None:
+        """Whatever the writer does, what is remembered of the fleet is never older than its devices."""
+        cluster = Cluster.objects.get(pk=self.cluster.pk)
+        counted = {(*kind, state, health): n for *kind, state, health, n in counts_of([cluster])}
+        columns = ("profile_id", "cluster_id", "state", "health")
+        assert counted == Counter(Device.objects.filter(cluster=cluster).values_list(*columns))
 
     def observed(self, *kinds: str) -> Sequence[Observation]:
         """Observations of these kinds (none: all), in order."""
@@ -116,9 +128,3 @@ def mirror(cluster: Cluster) -> Mirror:
     writer = Writer(cluster_id=cluster.pk, holder="me", features=Features.for_version("1.36"))
     Stream.objects.bulk_create(Stream(cluster=cluster, resource=plural) for plural in writer.resources)
     return Mirror(cluster, writer)
-
-
-@pytest.fixture(autouse=True)
-def no_fleet_of_another_test() -> None:
-    """Primary keys come again after a rollback, and versions count from one in every test."""
-    snapshot._cached.clear()

@@ -7,7 +7,6 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from inventory import expressions
 from inventory.models import Cluster, Device
 from portal.accounts.models import Project, User
 from tests.inventory_pages.factories import (
@@ -56,12 +55,6 @@ def cast(db: None) -> Cast:
         administrator=make_user("ada", is_administrator=True),
         auditor=make_user("otto", is_auditor=True),
     )
-
-
-@pytest.fixture(autouse=True)
-def nothing_remembered() -> None:
-    """Answers about a fleet of another test, which had the same keys."""
-    expressions._cached.clear()
 
 
 @pytest.fixture
