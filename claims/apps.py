@@ -1,13 +1,16 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class ClaimsConfig(AppConfig):
     name = "claims"
 
     def ready(self) -> None:
+        from claims.ledger.exclusion import after_migrate
         from claims.receivers import on_observed, on_work_due
         from claims.signals import work_due
         from inventory.signals import observed
 
+        post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")

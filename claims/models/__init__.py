@@ -1,7 +1,8 @@
 """The catalogue, requests, the ledger's intervals, and prices."""
 
 from claims.models.catalogue import Flavor, Placement
-from claims.models.ledger import Allocation, Consumer, LedgerCursor
+from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
+from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
 from claims.models.prices import Price, PriceBook
 from claims.models.quotas import Quota, QuotaObject
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
@@ -9,10 +10,13 @@ from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim
 __all__ = [
     "FINAL_STATES",
     "Allocation",
+    "Bound",
     "Consumer",
     "Decision",
     "Flavor",
+    "LedgerAudit",
     "LedgerCursor",
+    "LedgerPolicy",
     "Placement",
     "Price",
     "PriceBook",

@@ -1,10 +1,12 @@
 """The ledger: who held which device (or share of it) from when to when. A fold over observations that can be
 thrown away and rebuilt."""
 
+from fractions import Fraction
 from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from claims.models.requests import Request
 from inventory.models import Cluster
@@ -12,9 +14,25 @@ from portal.accounts.models import Project
 from portal.sql import Microseconds
 
 
-class Allocation(models.Model):
-    """One device (or share of it) held by one claim for the half-open interval [started_at, ended_at)."""
+class Bound(models.TextChoices):
+    """Which bound of an uncertain time counts."""
 
+    # A start as late and an end as early as it can have been.
+    TENANT = "tenant", _("in favour of who pays")
+    OPERATOR = "operator", _("in favour of who operates")
+
+
+class Allocation(models.Model):
+    """One device (or share of it) held by one claim for the half-open interval [started_at, ended_at).
+
+    Or units of a Device Plugin that one Pod had, which nobody can name: then `claim_uid` and `claim_name` are
+    the Pod's, `driver` and `device_name` the two parts of the resource, and `pool_name` the node."""
+
+    class Kind(models.TextChoices):
+        CLAIM = "claim", _("claim")
+        UNITS = "units", _("units of a Device Plugin")
+
+    kind = models.CharField(max_length=6, choices=Kind.choices, default=Kind.CLAIM)
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="allocations")
     namespace = models.CharField(max_length=63)
     claim_name = models.CharField(max_length=253)
@@ -35,14 +53,29 @@ class Allocation(models.Model):
     profile_digest = models.CharField(max_length=64, blank=True)
     consumed_capacity = models.JSONField(default=dict)
     capacity = models.JSONField(default=dict)
+    # What a partition draws on: {"set/counter": {"used": "1", "total": "8"}}.
+    counters = models.JSONField(default=dict)
+    # How many units, and how many of them share one piece of hardware: 1 and 1 for what a claim holds.
+    units = models.IntegerField(default=1)
+    replicas = models.IntegerField(default=1)
+    # "nvidia.com/gpu": whose units they are, or what a claim was made for by the scheduler.
+    extended_resource = models.CharField(max_length=317, blank=True)
 
     started_at = models.DateTimeField()
     start_source = models.CharField(max_length=20)
     start_uncertainty_us = models.BigIntegerField(default=0)
     ended_at = models.DateTimeField(null=True)
     end_source = models.CharField(max_length=20, blank=True)
-    # The end lies within [ended_at, ended_at + end_uncertainty_us]: the earlier bound is billed.
     end_uncertainty_us = models.BigIntegerField(default=0)
+    # With "tenant" it began within [started_at - start_uncertainty, started_at] and ended within [ended_at,
+    # ended_at + end_uncertainty]; with "operator" within [started_at, started_at + start_uncertainty] and
+    # [ended_at - end_uncertainty, ended_at].
+    bound = models.CharField(max_length=8, choices=Bound.choices, default=Bound.TENANT)
+    # So much was taken off the end, since the next allocation of the device began before: clocks that differ
+    # by a moment, and times in whole seconds, do not make two holders of one device.
+    end_cut_us = models.BigIntegerField(default=0)
+    # Another claim held the exclusive device already: two holders were observed, which should not be.
+    contested = models.BooleanField(default=False)
     # The same two times as integers, which databases add up exactly and quickly.
     started_us = models.GeneratedField(
         expression=Microseconds("started_at"), output_field=models.BigIntegerField(), db_persist=True
@@ -73,6 +106,10 @@ class Allocation(models.Model):
             models.CheckConstraint(
                 condition=Q(ended_at=None) | Q(ended_at__gte=F("started_at")), name="allocation_not_negative"
             ),
+            models.CheckConstraint(
+                condition=Q(units__gte=1, replicas__gte=1), name="allocation_units_positive"
+            ),
+            # And that exclusive intervals do not overlap: `claims.ledger.exclusion`.
         ]
         indexes: ClassVar = [
             models.Index(fields=["project", "started_at"]),
@@ -90,10 +127,17 @@ class Allocation(models.Model):
                 ],
                 name="allocation_time_by_kind",
             ),
+            # Two holders of one device: few, it is hoped.
+            models.Index(fields=["cluster"], condition=Q(contested=True), name="allocation_contested"),
         ]
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.pool_name}/{self.device_name} by {self.namespace}/{self.claim_name}"
+
+    @property
+    def pieces(self) -> Fraction:
+        """How many pieces of hardware the units are: 1 for what a claim holds, be it a share of it."""
+        return Fraction(self.units, self.replicas)
 
 
 class Consumer(models.Model):
@@ -113,6 +157,11 @@ class Consumer(models.Model):
             models.UniqueConstraint(
                 fields=["cluster", "claim_uid", "epoch", "uid"], name="consumer_natural_key"
             )
+        ]
+        indexes: ClassVar = [
+            # What a Pod had.
+            models.Index(fields=["uid"], name="consumer_uid"),
+            models.Index(fields=["name"], name="consumer_name"),
         ]
 
 

@@ -1,5 +1,6 @@
 """What the mirror holds: clusters and their streams, devices, workloads, observations, bindings."""
 
+from inventory.models.archive import ArchivedObject, ObservationArchive
 from inventory.models.bindings import NamespaceBinding
 from inventory.models.cdi import CdiNode, CdiSpecFile, CdiToken
 from inventory.models.clusters import Cluster, Stream, SyncProblem
@@ -31,6 +32,7 @@ from inventory.models.twins import Twin
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
 __all__ = [
+    "ArchivedObject",
     "CdiNode",
     "CdiSpecFile",
     "CdiToken",
@@ -53,6 +55,7 @@ __all__ = [
     "NamespaceBinding",
     "Node",
     "Observation",
+    "ObservationArchive",
     "PlatformChange",
     "PlatformContract",
     "Pod",

@@ -25,7 +25,8 @@ class Observation(models.Model):
     class Kind(models.TextChoices):
         CLAIM_CREATED = "claim-created"
         # facts: {"epoch", "node", "devices": [{driver, pool, device, request, share_id, admin_access,
-        #         consumed_capacity, hardware_id, profile (digest), capacity, counters}]}
+        #         consumed_capacity, hardware_id, profile (digest), capacity,
+        #         counters: {"set/counter": {"used", "total"}}}]}
         CLAIM_ALLOCATED = "claim-allocated"
         # facts: {"epoch", "device": {…}}: what was not known of a device when its allocation was observed,
         # since its slice came later; of the same form as there.
@@ -37,7 +38,14 @@ class Observation(models.Model):
         # facts: {"epoch", "consumer": {"resource", "name", "uid"}}.
         CONSUMER_JOINED = "consumer-joined"
         CONSUMER_LEFT = "consumer-left"
+        # facts: {"node", "claims", "extended": {resource: count}, "units": [{"resource", "product", "vendor",
+        #         "kind", "sharing", "replicas", "memory_bytes"}]}: what the labels of the node say of units.
         POD_SCHEDULED = "pod-scheduled"
+        # facts: {"units": […]}: what was not known of a node when a Pod was seen on it.
+        POD_DETAILED = "pod-detailed"
+        # A claim that the scheduler made for a Pod's extended resources: the Pod's status names it and it is
+        # owned by the Pod. Told of both. facts: {"pod", "claim" (uids), "resources": {request: resource}}.
+        EXTENDED_CLAIM = "extended-claim"
         POD_FINISHED = "pod-finished"
         DEVICE_APPEARED = "device-appeared"
         DEVICE_GONE = "device-gone"

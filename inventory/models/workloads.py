@@ -105,6 +105,8 @@ class Pod(Namespaced):
     claim_uses = models.JSONField(default=list)
     # Device Plugin counts: {"nvidia.com/gpu": 2}.
     extended_resources = models.JSONField(default=dict)
+    # Which of them a claim serves that the scheduler made: {request of the claim: resource}.
+    extended_mapping = models.JSONField(default=dict)
     # Message of the PodScheduled condition while it is False.
     unschedulable_message = models.TextField(blank=True)
     # What made it: its controller in ownerReferences.
