@@ -153,6 +153,7 @@ class RequestListView(ApiListView):
 
     required_scope = Scope.REQUESTS
     serializer_class = RequestOut
+    post_talks_to_cluster = True
 
     def get_queryset(self) -> QuerySet[Request]:
         if getattr(self, "swagger_fake_view", False):
@@ -181,13 +182,13 @@ class RequestListView(ApiListView):
                 key=values.get("key"),
                 now=now,
                 source_ip=source_ip(request),
+                within=lambda made: self.keep(_created(made)),
             )
         except UnableToSubmit as error:
             raise exceptions.ValidationError(
                 {("non_field_errors" if name == WHOLE else name): said for name, said in error.errors.items()}
             ) from error
-        code = status.HTTP_201_CREATED if made.created_at == now else status.HTTP_200_OK
-        return Response(RequestOut(made).data, status=code)
+        return _created(made) if made.created_at == now else Response(RequestOut(made).data)
 
 
 class RequestDetailView(ApiView):
@@ -247,6 +248,10 @@ class RequestRetryView(_ActionView):
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
         """Start a failed request again under the same name."""
         return self.act(request, key, requests.retry)
+
+
+def _created(made: Request) -> Response:
+    return Response(RequestOut(made).data, status=status.HTTP_201_CREATED)
 
 
 def _detail(told: Story) -> dict[str, Any]:

@@ -5,7 +5,7 @@ to happen on the cluster afterwards is marked as due and done by `claims.pursuit
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -61,10 +61,12 @@ def submit(
     key: object = None,
     source_ip: str | None = None,
     connect: Connect = client_for,
+    within: Callable[[Request], None] | None = None,
 ) -> Request:
     """Accept an ask: read it, let the cluster judge it on trial, store it as submitted.
 
     `key` (a UUID) names the submission: the same key again gives the same request, however often it is sent.
+    `within` is called in the transaction that stores it, for what has to be stored together with it.
     Raises UnableToSubmit with the messages of all fields. Talks to the cluster: not inside a transaction.
     """
     if access.only_looks():
@@ -81,6 +83,8 @@ def submit(
             record(request, "request.submit", actor=user, now=now, after=_summary(request), ip=source_ip)
             if request.due_at is not None:
                 _announce(request)
+            if within is not None:
+                within(request)
     except IntegrityError:
         # Sent twice at the same moment: the other one won.
         if (earlier := _earlier(request.key, user)) is not None:

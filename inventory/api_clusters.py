@@ -79,6 +79,8 @@ class ClusterSyncView(_Administered):
 
 
 class ClusterCheckView(_Administered):
+    post_talks_to_cluster = True
+
     @extend_schema(request=None, responses=CheckOut, tags=["inventory"])
     def post(self, _request: Request, name: str) -> Response:
         """Contact the cluster now, and tell what it serves and which rights the desk lacks there."""

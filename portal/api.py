@@ -5,9 +5,11 @@
 - Every error is a problem document (RFC 9457, ``application/problem+json``) with a stable ``code`` and, for
   bad input, one entry per field in ``errors``.
 - Lists are paged by cursor: ``{"next": …, "previous": …, "results": […]}``.
+- Every POST may carry an ``Idempotency-Key``: see `portal.idempotency.keeping`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, ClassVar
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, ValidationError
@@ -23,6 +25,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
 from portal.accounts.models import User
+from portal.idempotency.keeping import Attempt, once
 from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
 
 __all__ = [
@@ -165,6 +168,20 @@ class ApiView(APIView):
     required_scope: ClassVar[Scope | None] = None
     permission_classes = (HasScope,)
     parser_classes = (BoundedJSONParser,)
+    # Whether POST talks to a cluster and so opens transactions of its own: it then calls `keep` in the one
+    # that makes the effect. Else all of it is one transaction when an Idempotency-Key comes along.
+    post_talks_to_cluster: ClassVar[bool] = False
+    attempt: Attempt | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if (post := cls.__dict__.get("post")) is not None:
+            cls.post = _once(post)  # type: ignore[attr-defined] # of subclasses that have it
+
+    def keep(self, response: Response) -> None:
+        """Write down what is answered to a POST; inside the transaction that makes its effect."""
+        if self.attempt is not None:
+            self.attempt.keep(response)
 
     @property
     def person(self) -> User:
@@ -173,6 +190,23 @@ class ApiView(APIView):
         if not isinstance(user, User):
             raise exceptions.NotAuthenticated
         return user
+
+
+def _once(post: Callable[..., Response]) -> Callable[..., Response]:
+    """The method `post` of a view, done at most once for an Idempotency-Key."""
+
+    @wraps(post)
+    def guarded(self: ApiView, request: Request, *args: Any, **kwargs: Any) -> Response:
+        def act(attempt: Attempt | None) -> Response:
+            self.attempt = attempt
+            return post(self, request, *args, **kwargs)
+
+        if self.attempt is not None:
+            # Called by the method of a subclass, which is guarded itself.
+            return post(self, request, *args, **kwargs)
+        return once(request=request, person=self.person, act=act, whole=not self.post_talks_to_cluster)
+
+    return guarded
 
 
 class ApiGenericView(ApiView, GenericAPIView[Any]):

@@ -8,7 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("portal")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["inventory", "claims"])
+app.autodiscover_tasks(["inventory", "claims", "portal.idempotency"])
 app.conf.beat_schedule = {
     "keep a follower on every enabled cluster": {
         "task": "inventory.tasks.ensure_followers",
@@ -20,8 +20,21 @@ app.conf.beat_schedule = {
         # The next one is due then.
         "options": {"expires": 55},
     },
+    "forget old idempotency keys": {
+        "task": "portal.idempotency.tasks.prune",
+        "schedule": 3600.0,
+    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,
+    },
+    "deliver what people are told": {
+        "task": "accounts.tasks.deliver_due",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
+    "drop old notifications": {
+        "task": "accounts.tasks.prune_notifications",
+        "schedule": 3600.0,
     },
 }

@@ -107,7 +107,9 @@ class ImportView(ApiView):
                     for one in outcome.changes
                 ],
                 "invitations": invitations,
-            }
+            },
+            # Whoever knows a link can use it: it is told once and kept nowhere.
+            headers={"Cache-Control": "no-store"},
         )
 
 
