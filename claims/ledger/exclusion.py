@@ -41,7 +41,8 @@ def protect(connection: BaseDatabaseWrapper) -> None:
     if connection.vendor != "sqlite" or TABLE not in connection.introspection.table_names():
         return
     with connection.cursor() as cursor:
-        names = {column.name for column in connection.introspection.get_table_description(cursor, TABLE)}
+        cursor.execute("SELECT name FROM pragma_table_info(%s)", [TABLE])
+        names = {name for (name,) in cursor.fetchall()}
         if "contested" not in names:
             # An older state of the schema, while migrations are tried.
             return
