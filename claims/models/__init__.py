@@ -1,5 +1,6 @@
 """The catalogue, requests, the ledger's intervals, and prices."""
 
+from claims.models.bookings import PLANNED, Booking, BookingBook, BookingDecision
 from claims.models.catalogue import Flavor, Placement
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
@@ -9,7 +10,11 @@ from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim
 
 __all__ = [
     "FINAL_STATES",
+    "PLANNED",
     "Allocation",
+    "Booking",
+    "BookingBook",
+    "BookingDecision",
     "Bound",
     "Consumer",
     "Decision",

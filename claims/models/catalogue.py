@@ -79,6 +79,11 @@ class Flavor(models.Model):
     # Whether somebody may decide about a request of their own.
     own_approval = models.BooleanField(default=False)
 
+    # How many days ahead it can be booked; 0 = not at all.
+    bookable_days = models.PositiveIntegerField(default=28)
+    # Whether a request that would run into a booking is refused, not only warned.
+    bookings_kept = models.BooleanField(default=False)
+
     # Counts the changes of the flavor and its placements: who saves an older one is told of the conflict.
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()

@@ -119,6 +119,9 @@ class Request(models.Model):
     changed_at = models.DateTimeField()
     # The duration runs from the first allocation; until then this bounds the wait.
     expires_at = models.DateTimeField(null=True, blank=True)
+    # It ends then at the latest, however late it got its first device: what was booked from there on is
+    # another's. Null = the duration alone decides.
+    ends_by = models.DateTimeField(null=True, blank=True)
     # When somebody began to wait for a device: the hold was asked for, or a Pod found none.
     asked_at = models.DateTimeField(null=True, blank=True)
     allocated_at = models.DateTimeField(null=True, blank=True)
