@@ -1,84 +1,53 @@
-"""What time with a device costs: price books in time, and the rating of usage. Exact until the last line.
+"""Rating: what the use of devices comes to by the price books. Exact until the last line.
 
-The pure part: books and usages are plain values, amounts are Fractions of a currency unit. A usage is split
-where price books change; each segment has one price. What has no price has no amount: it is shown as such and
-never counted as zero.
+The pure part: usages are plain values, amounts are Fractions of a currency unit. A usage is split where price
+books change; each segment has one price. What has no price has no amount: it is shown as such and never
+counted as zero.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
-from claims.models import PriceBook
+from claims.books import DEVICE, Book, Kind, PriceList, PriceSegment, Rate, plain, price_list, share
 from portal import money
-from portal.dra.quantity import InvalidQuantity, Quantity
 
+__all__ = [
+    "MICROSECOND",
+    "Book",
+    "Gathered",
+    "Line",
+    "PriceList",
+    "PriceSegment",
+    "Segment",
+    "Statement",
+    "Usage",
+    "conclude",
+    "plain",
+    "price_list",
+    "rate",
+    "share",
+    "statement",
+]
 MICROSECOND = timedelta(microseconds=1)
-# Project, class, product, and the index of the stretch of time in which one price book holds.
-GatheredKey = tuple[int | None, str, str, int]
-# Project, class, product, price per hour, currency: what makes a line.
-_LineKey = tuple[int | None, str, str, Decimal | None, str]
 
 
-def plain(price: Decimal | None) -> str:
-    """A price with all its digits, two at least, for arithmetic that adds up; "" = no price."""
-    if price is None:
-        return ""
-    whole, _dot, decimals = f"{price:f}".partition(".")
-    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
+class LineKey(NamedTuple):
+    """What makes a line."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Book:
-    """Prices that hold from `valid_from` until the next book starts. Keys of `prices` are (class, product),
-    each "" for any."""
-
-    name: str
+    project_id: int | None
+    device_class: str
+    product: str
+    # Per unit and hour, with the discount taken off.
+    per_hour: Decimal | None
     currency: str
-    valid_from: datetime
-    prices: Mapping[tuple[str, str], Decimal]
-
-    @property
-    def rows(self) -> "list[tuple[str, str, str]]":
-        """(class, product, price) for display, the general ones first."""
-        return [(*target, plain(price)) for target, price in sorted(self.prices.items())]
-
-    def price(self, *, device_class: str, product: str) -> Decimal | None:
-        """Price per device-hour; the most specific row wins. None = this book has no price for it."""
-        for key in ((device_class, product), ("", product), (device_class, ""), ("", "")):
-            if key in self.prices:
-                return self.prices[key]
-        return None
-
-
-# From when to when which book holds.
-PriceSegment = tuple[datetime, datetime, Book | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PriceList:
-    """All books in order of time."""
-
-    books: tuple[Book, ...]
-
-    def current(self, at: datetime) -> Book | None:
-        """The book that holds at that instant."""
-        index = bisect_right([book.valid_from for book in self.books], at) - 1
-        return self.books[index] if index >= 0 else None
-
-    def segments(self, start: datetime, end: datetime) -> Iterator[PriceSegment]:
-        """[start, end) cut where books change, in order; nothing for an empty period."""
-        cuts = [book.valid_from for book in self.books if start < book.valid_from < end]
-        bounds = [start, *cuts, end]
-        for lower, upper in pairwise(bounds):
-            if lower < upper:
-                yield lower, upper, self.current(lower)
+    unit: str
+    per: str
+    list_price: Decimal | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +61,41 @@ class Usage:
     end: datetime | None
     # 1, or the share of a device that several use.
     quantity: Fraction = Fraction(1)
+    # What else a price may depend on, as the ledger tells it.
+    profile: str = ""
+    resource: str = ""
+    consumed: Mapping[str, Any] = field(default_factory=dict)
+    capacity: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Kind:
+        """All of that but the time."""
+        return Kind(
+            project_id=self.project_id,
+            device_class=self.device_class,
+            product=self.product,
+            profile=self.profile,
+            resource=self.resource,
+            share=self.quantity,
+            consumed=self.consumed,
+            capacity=self.capacity,
+            counters=self.counters,
+        )
+
+    @property
+    def identity(self) -> Hashable:
+        """The same for what is priced alike."""
+        amounts = (self.consumed, self.capacity, self.counters)
+        return (
+            self.project_id,
+            self.device_class,
+            self.product,
+            self.quantity,
+            self.profile,
+            self.resource,
+            repr(amounts) if any(amounts) else "",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +141,10 @@ class Line:
     # How many of the usages still run: the line grows.
     running: int
     count: int
+    # What is counted (`books.DEVICE`, …) and of how much the price is; the price before any discount.
+    unit: str = DEVICE
+    per: str = ""
+    list_price: Decimal | None = None
 
     @property
     def price(self) -> str:
@@ -172,52 +180,51 @@ class Statement:
         return any(line.running for line in self.lines)
 
 
+@dataclass
 class Gathered:
-    """Device time of usages of one kind under one price book; `running` of its `count` usages still run."""
+    """Time of usages of one kind under one price book, in microseconds, whatever share of a device they had;
+    `running` of its `count` usages still run."""
 
-    __slots__ = ("count", "running", "shares", "whole")
+    kind: Kind
+    microseconds: int = 0
+    count: int = 0
+    running: int = 0
 
-    def __init__(self) -> None:
-        self.whole = 0
-        self.shares = Fraction(0)
-        self.count = 0
-        self.running = 0
-
-    @property
-    def time(self) -> Fraction:
-        """Device-microseconds, exactly."""
-        return self.whole + self.shares
-
-    def add(self, microseconds: int, quantity: Fraction, *, running: int, count: int = 1) -> None:
-        """Add usages of the same quantity, of so many microseconds together."""
-        if quantity == 1:
-            self.whole += microseconds
-        else:
-            self.shares += quantity * microseconds
+    def add(self, microseconds: int, *, running: int, count: int = 1) -> None:
+        """Add usages of so many microseconds together."""
+        self.microseconds += microseconds
         self.count += count
         self.running += running
 
-    def merge(self, other: "Gathered") -> None:
-        self.whole += other.whole
-        self.shares += other.shares
-        self.count += other.count
-        self.running += other.running
+
+# By what identifies the kind, and by the index of the stretch of time in which one price book holds.
+GatheredKey = tuple[Hashable, int]
+
+
+@dataclass
+class _Sum:
+    time: Fraction = Fraction(0)
+    count: int = 0
+    running: int = 0
 
 
 def rate(usage: Usage, prices: PriceList, *, start: datetime, end: datetime, now: datetime) -> list[Segment]:
     """The usage's segments within [start, end). What still runs is rated up to `now`."""
     lower = max(usage.start, start)
     upper = min(usage.end or now, end, now)
-    return [
-        Segment(
-            start=since,
-            end=until,
-            per_hour=book.price(device_class=usage.device_class, product=usage.product) if book else None,
-            currency=book.currency if book else "",
-            quantity=usage.quantity,
+    segments = []
+    for since, until, book in prices.segments(lower, upper):
+        found = book.rate(prices.placed(usage.kind, since)) if book else None
+        segments.append(
+            Segment(
+                start=since,
+                end=until,
+                per_hour=found.price if found else None,
+                currency=book.currency if book else "",
+                quantity=found.quantity if found else usage.quantity,
+            )
         )
-        for since, until, book in prices.segments(lower, upper)
-    ]
+    return segments
 
 
 def statement(
@@ -229,32 +236,39 @@ def statement(
     and multiplied by prices once per line, so that a million usages are a matter of seconds."""
     segments = list(prices.segments(start, min(end, now)))
     gathered = _gather(usages, segments, up_to_now=now <= end)
-    return conclude(gathered, segments, start=start, end=end)
+    return conclude(gathered, segments, prices, start=start, end=end)
 
 
 def conclude(
     gathered: Mapping[GatheredKey, Gathered],
     segments: Sequence[PriceSegment],
+    prices: PriceList,
     *,
     start: datetime,
     end: datetime,
 ) -> Statement:
     """The statement that gathered device time comes to. Its keys end in an index of `segments`."""
-    sums: dict[_LineKey, Gathered] = defaultdict(Gathered)
-    for (project_id, device_class, product, index), part in gathered.items():
-        book = segments[index][2]
-        per_hour = book.price(device_class=device_class, product=product) if book else None
-        sums[project_id, device_class, product, per_hour, book.currency if book else ""].merge(part)
+    sums: dict[LineKey, _Sum] = defaultdict(_Sum)
+    for (_identity, index), part in gathered.items():
+        since, _until, book = segments[index]
+        found = book.rate(prices.placed(part.kind, since)) if book else None
+        told = sums[_line_key(part.kind, found, book)]
+        told.time += part.microseconds * (found.quantity if found else part.kind.share)
+        told.count += part.count
+        told.running += part.running
     keys = sorted(sums, key=_line_order)
-    exact = {key: _amount(key[3], sums[key].time) for key in keys}
+    exact = {key: _amount(key.per_hour, sums[key].time) for key in keys}
     rounded = _round({key: amount for key, amount in exact.items() if amount is not None})
     lines = tuple(
         Line(
-            project_id=key[0],
-            device_class=key[1],
-            product=key[2],
-            per_hour=key[3],
-            currency=key[4],
+            project_id=key.project_id,
+            device_class=key.device_class,
+            product=key.product,
+            per_hour=key.per_hour,
+            currency=key.currency,
+            unit=key.unit,
+            per=key.per,
+            list_price=key.list_price,
             device_microseconds=sums[key].time,
             exact=exact[key],
             amount=rounded.get(key),
@@ -270,56 +284,39 @@ def conclude(
     return Statement(start=start, end=end, lines=lines, totals=totals)
 
 
-def share(consumed: Mapping[str, str], capacity: Mapping[str, Any]) -> Fraction:
-    """Which part of a device a claim uses: the largest consumed/total over its capacities; 1 if unknown."""
-    parts = []
-    for name, amount in consumed.items():
-        total = capacity.get(name)
-        if isinstance(total, Mapping):
-            total = total.get("value")
-        try:
-            whole = Quantity.parse(str(total)).nanos
-            part = Quantity.parse(str(amount)).nanos
-        except InvalidQuantity:
-            continue
-        if whole > 0 and part >= 0:
-            parts.append(min(Fraction(part, whole), Fraction(1)))
-    return max(parts, default=Fraction(1))
-
-
-def price_list() -> PriceList:
-    """All price books as stored; two queries."""
-    books = PriceBook.objects.order_by("valid_from").prefetch_related("prices")
-    return PriceList(
-        books=tuple(
-            Book(
-                name=book.name,
-                currency=book.currency,
-                valid_from=book.valid_from,
-                prices={(p.device_class, p.product): p.per_hour for p in book.prices.all()},
-            )
-            for book in books
-        )
-    )
-
-
 def _gather(
     usages: Iterable[Usage], segments: Sequence[PriceSegment], *, up_to_now: bool
 ) -> dict[GatheredKey, Gathered]:
-    """Device time by project, class, product and segment (by its index)."""
-    gathered: dict[GatheredKey, Gathered] = defaultdict(Gathered)
+    """Time by kind of usage and segment (by its index)."""
+    gathered: dict[GatheredKey, Gathered] = {}
     last = len(segments) - 1
     for usage in usages:
+        identity = usage.identity
         for index, (lower, upper, _book) in enumerate(segments):
             since = max(lower, usage.start)
             until = upper if usage.end is None else min(upper, usage.end)
             if since < until:
-                gathered[usage.project_id, usage.device_class, usage.product, index].add(
+                key = identity, index
+                if key not in gathered:
+                    gathered[key] = Gathered(usage.kind)
+                gathered[key].add(
                     (until - since) // MICROSECOND,
-                    usage.quantity,
                     running=usage.end is None and index == last and up_to_now,
                 )
     return gathered
+
+
+def _line_key(kind: Kind, found: Rate | None, book: Book | None) -> LineKey:
+    return LineKey(
+        project_id=kind.project_id,
+        device_class=kind.device_class,
+        product=kind.product,
+        per_hour=found.price if found else None,
+        currency=book.currency if book else "",
+        unit=found.unit if found else DEVICE,
+        per=found.per if found else "",
+        list_price=found.list_price if found else None,
+    )
 
 
 def _amount(per_hour: Decimal | None, device_microseconds: Fraction) -> Fraction | None:
@@ -328,24 +325,26 @@ def _amount(per_hour: Decimal | None, device_microseconds: Fraction) -> Fraction
     return Fraction(per_hour) * device_microseconds / money.MICROSECONDS_PER_HOUR
 
 
-def _round(amounts: Mapping[_LineKey, Fraction]) -> dict[_LineKey, Decimal]:
-    rounded: dict[_LineKey, Decimal] = {}
-    for currency in {key[4] for key in amounts}:
-        priced = [key for key in amounts if key[4] == currency]
+def _round(amounts: Mapping[LineKey, Fraction]) -> dict[LineKey, Decimal]:
+    rounded: dict[LineKey, Decimal] = {}
+    for currency in {key.currency for key in amounts}:
+        priced = [key for key in amounts if key.currency == currency]
         lines = money.rounded_lines([amounts[key] for key in priced], currency=currency)
         rounded |= dict(zip(priced, lines, strict=True))
     return rounded
 
 
-def _line_order(key: _LineKey) -> tuple[Any, ...]:
-    project, device_class, product, per_hour, currency = key
+def _line_order(key: LineKey) -> tuple[Any, ...]:
     # Unpriced and unattributed last: they need somebody's attention.
     return (
-        project is None,
-        project or 0,
-        per_hour is None,
-        product,
-        device_class,
-        currency,
-        per_hour or 0,
+        key.project_id is None,
+        key.project_id or 0,
+        key.per_hour is None,
+        key.product,
+        key.device_class,
+        key.currency,
+        key.per_hour or 0,
+        key.unit,
+        key.per,
+        key.list_price or 0,
     )

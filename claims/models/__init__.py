@@ -2,22 +2,41 @@
 
 from claims.models.bookings import PLANNED, Booking, BookingBook, BookingDecision
 from claims.models.catalogue import Flavor, Placement
+from claims.models.charges import Charge, CostCentre
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
-from claims.models.prices import Price, PriceBook
+from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
+from claims.models.statements import (
+    Adjustment,
+    BookedTotal,
+    Budget,
+    BudgetAlert,
+    Dispute,
+    DisputeEntry,
+    Statement,
+    StatementLine,
+)
 
 __all__ = [
     "FINAL_STATES",
     "PLANNED",
+    "Adjustment",
     "Allocation",
+    "BookedTotal",
     "Booking",
     "BookingBook",
     "BookingDecision",
     "Bound",
+    "Budget",
+    "BudgetAlert",
+    "Charge",
     "Consumer",
+    "CostCentre",
     "Decision",
+    "Dispute",
+    "DisputeEntry",
     "Flavor",
     "LedgerAudit",
     "LedgerCursor",
@@ -25,9 +44,14 @@ __all__ = [
     "Placement",
     "Price",
     "PriceBook",
+    "PriceDiscount",
+    "PriceDraft",
+    "PriceRule",
     "Quota",
     "QuotaObject",
     "Request",
     "RequestClaim",
     "RequestPod",
+    "Statement",
+    "StatementLine",
 ]

@@ -75,6 +75,7 @@ def store(cluster: Cluster, projects: list[Project], told: list[dict[str, Any]])
         Allocation(
             cluster=cluster,
             claim_uid=str(number),
+            device_name=str(number),
             epoch=1,
             **(row | {"project": projects[row["project"]] if row["project"] >= 0 else None}),
         )
