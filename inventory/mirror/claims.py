@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from inventory.mirror import departures
+from inventory.mirror import consumption, departures, units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
 from inventory.mirror.turn import Kind, Moment, Placed, Source, Turn, chunks, parse_time
-from inventory.models import Claim, ClaimDevice, Device, DeviceProfile, Observation, Pod
+from inventory.models import ArchivedObject, Claim, ClaimDevice, Device, DeviceProfile, Observation, Pod
 from portal.dra import model as dra
 
 _COLUMNS = [
@@ -78,6 +78,8 @@ class _Known:
     devices: Mapping[DeviceKey, Device] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     scheduled: Mapping[str, datetime] = field(default_factory=dict)
+    # What partitions draw on, by the key of their device.
+    counters: Mapping[int, consumption.Counters] = field(default_factory=dict)
 
 
 class Claims(MirroredKind[Claim, ClaimObject]):
@@ -104,6 +106,8 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                 results.append((row, change.obj))
             rows.append(row)
         save(rows, _COLUMNS)
+        new = [row for row, change in zip(rows, changes, strict=True) if change.row is None]
+        units.note_pods_of(turn, new)
         self._store_results(turn, results, known)
         written = {id(row) for row, _ in results}
         _store_statuses(
@@ -226,8 +230,10 @@ class Claims(MirroredKind[Claim, ClaimObject]):
             reserving |= {consumer.uid for consumer in status.reserved_for}
             if change.row is None:
                 unknown.add(change.item.uid)
+        devices = _devices(turn, named)
         return _Known(
-            devices=_devices(turn, named),
+            devices=devices,
+            counters=consumption.of(devices.values()),
             epochs=_epochs(turn, unknown),
             scheduled=_scheduled(turn, reserving),
         )
@@ -328,8 +334,10 @@ def _epochs(turn: Turn, uids: set[str]) -> dict[str, int]:
         seen = Observation.objects.filter(
             cluster_id=turn.cluster_id, kind=Kind.CLAIM_ALLOCATED, uid__in=some
         ).values_list("uid", "facts")
-        for uid, facts in seen:
-            found[uid] = max(found.get(uid, 0), int(facts.get("epoch", 0)))
+        archived = ArchivedObject.objects.filter(archive__cluster=turn.cluster_id, uid__in=some)
+        epochs = [(uid, int(facts.get("epoch", 0))) for uid, facts in seen]
+        for uid, epoch in (*epochs, *archived.values_list("uid", "epoch")):
+            found[uid] = max(found.get(uid, 0), epoch)
     return found
 
 
@@ -405,7 +413,7 @@ def _allocation_facts(
             "admin_access": bool(result.admin_access),
             "consumed_capacity": dict(result.consumed_capacity),
             "device_class": classes.get(result.request, ""),
-            **_known_facts(known.devices.get((result.driver, result.pool, result.device))),
+            **_known_facts(known.devices.get((result.driver, result.pool, result.device)), known.counters),
         }
         for result in _results(allocation)
     ]
@@ -417,16 +425,17 @@ def _allocation_facts(
     }
 
 
-def _known_facts(device: Device | None) -> dict[str, Any]:
+def _known_facts(device: Device | None, counters: Mapping[int, consumption.Counters]) -> dict[str, Any]:
     if device is not None:
-        return hardware_facts(device, device.profile)
+        return hardware_facts(device, device.profile, counters.get(device.pk, {}))
     # Its slice has not come yet.
     return {"hardware_id": "", "profile": "", "product": "", "capacity": {}, "node": ""}
 
 
-def hardware_facts(device: Placed, profile: DeviceProfile) -> dict[str, Any]:
+def hardware_facts(device: Placed, profile: DeviceProfile, counters: consumption.Counters) -> dict[str, Any]:
     """What an allocation tells of a device by itself."""
-    return {
+    drawn: dict[str, Any] = {"counters": counters} if counters else {}
+    return drawn | {
         "hardware_id": device.hardware_id,
         "profile": profile.digest,
         "product": profile.product,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from inventory import identity, profiles
+from inventory.mirror import consumption
 from inventory.mirror.claims import hardware_facts
 from inventory.mirror.kind import WRITE_BATCH
 from inventory.mirror.taint_rules import Rules
@@ -213,18 +214,20 @@ def link_holders(
 ) -> None:
     """Tell those results which devices they mean; the devices are stored by now."""
     linked = []
-    for arrival in new if waiting else ():
-        for result in waiting.get(arrival.name, ()):
+    named = [arrival for arrival in new if arrival.name in waiting]
+    counters = consumption.of(arrival.device for arrival in named)
+    for arrival in named:
+        for result in waiting[arrival.name]:
             result.device_id = arrival.device.key
             if not result.identified:
                 result.identified = True
-                _note_details(turn, result, arrival)
+                _note_details(turn, result, arrival, counters.get(arrival.device.key, {}))
             linked.append(result)
     if linked:
         ClaimDevice.objects.bulk_update(linked, ["device", "identified"], batch_size=WRITE_BATCH)
 
 
-def _note_details(turn: Turn, result: ClaimDevice, arrival: Arrival) -> None:
+def _note_details(turn: Turn, result: ClaimDevice, arrival: Arrival, counters: consumption.Counters) -> None:
     """Complete what the observation of an allocation says of a device whose slice came later than the
     claim."""
     claim = result.claim
@@ -245,7 +248,7 @@ def _note_details(turn: Turn, result: ClaimDevice, arrival: Arrival) -> None:
                 "device": name,
                 "share_id": share_id,
                 "request": request,
-                **hardware_facts(arrival.device, arrival.profile),
+                **hardware_facts(arrival.device, arrival.profile, counters),
             },
         },
     )

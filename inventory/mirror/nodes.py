@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from inventory.mirror import units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind, save
@@ -87,6 +88,8 @@ class Nodes(MirroredKind[Node, NodeObject]):
                 turn.changed = True
                 turn.dirty_counts.add(node.name)
         save(rows, _COLUMNS)
+        new = [node for node, change in zip(rows, changes, strict=True) if change.row is None]
+        units.note_nodes(turn, [node for node in new if node.capacity])
 
     def lose(self, turn: Turn, rows: Sequence[Node]) -> None:
         for row in rows:

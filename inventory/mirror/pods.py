@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from inventory.mirror import complaints
+from inventory.mirror import complaints, units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.nodes import is_extended_resource
 from inventory.mirror.plain import Owner, owner_columns
 from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
-from inventory.models import Pod, PodEvent
+from inventory.models import Node, Pod, PodEvent
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 FINISHED = frozenset({"Succeeded", "Failed"})
@@ -21,7 +21,7 @@ _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
     *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
     *("unschedulable_message", "owner_kind", "owner_name", "owner_uid", "pod_group", "device_health"),
-    *("complains", "claim_uses"),
+    *("complains", "claim_uses", "extended_mapping"),
 ]
 
 
@@ -97,8 +97,14 @@ class _Condition(msgspec.Struct, rename="camel"):
     last_transition_time: str | None = None
 
 
+class _Mapping(msgspec.Struct, rename="camel"):
+    resource_name: str = ""
+    request_name: str = ""
+
+
 class _ExtendedClaim(msgspec.Struct, rename="camel"):
     resource_claim_name: str | None = None
+    request_mappings: list[_Mapping] | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -164,13 +170,15 @@ class Pods(MirroredKind[Pod, PodObject]):
     def store(self, turn: Turn, changes: Sequence[Change[Pod, PodObject]]) -> None:
         rows = []
         ill: set[str] = set()
-        for change in changes:
-            row = _row(turn, change)
-            _note(turn, change.row, row)
+        made = [_row(turn, change) for change in changes]
+        nodes = units.nodes_of(turn, made)
+        for change, row in zip(changes, made, strict=True):
+            _note(turn, change.row, row, nodes)
             turn.dirty_counts |= _counted_on(change.row) | _counted_on(row)
             ill |= _complained_of(change.row) ^ _complained_of(row)
             rows.append(row)
         save(rows, _COLUMNS)
+        units.note_claims_of(turn, rows)
         turn.dirty_devices |= complaints.devices_named(turn.cluster_id, ill)
 
     def lose(self, turn: Turn, rows: Sequence[Pod]) -> None:
@@ -240,9 +248,15 @@ def _claim_names(obj: PodObject) -> dict[str, str]:
     }
     extended = obj.status.extended_resource_claim_status
     if extended is not None and extended.resource_claim_name:
-        # A name that no entry of a Pod's spec can have.
-        names["(extended resources)"] = extended.resource_claim_name
+        names[units.EXTENDED] = extended.resource_claim_name
     return names
+
+
+def _extended_mapping(status: _Status) -> dict[str, str]:
+    """Request of the claim that the scheduler made → the extended resource that it serves."""
+    extended = status.extended_resource_claim_status
+    mappings = extended.request_mappings or () if extended is not None else ()
+    return {mapping.request_name: mapping.resource_name for mapping in mappings}
 
 
 def _claim_uses(spec: _Spec) -> list[dict[str, str]]:
@@ -280,6 +294,7 @@ def _row(turn: Turn, change: Change[Pod, PodObject]) -> Pod:
         claim_names=_claim_names(obj),
         claim_uses=_claim_uses(obj.spec),
         extended_resources=_counts(obj.spec),
+        extended_mapping=_extended_mapping(obj.status),
         unschedulable_message=(scheduled.message or "") if scheduled and not is_scheduled else "",
         **owner_columns(obj.metadata.owner_references),
         pod_group=_pod_group(obj.spec),
@@ -326,7 +341,7 @@ def _finished_at(turn: Turn, obj: PodObject, old: Pod | None) -> datetime:
     return old.finished_at if old is not None and old.finished_at is not None else turn.now
 
 
-def _note(turn: Turn, old: Pod | None, row: Pod) -> None:
+def _note(turn: Turn, old: Pod | None, row: Pod, nodes: Mapping[str, Node]) -> None:
     if row.node_name and (old is None or not old.node_name):
         turn.observe(
             Kind.POD_SCHEDULED,
@@ -335,7 +350,12 @@ def _note(turn: Turn, old: Pod | None, row: Pod) -> None:
             namespace=row.namespace,
             name=row.name,
             uid=row.uid,
-            facts={"node": row.node_name, "claims": row.claim_names, "extended": row.extended_resources},
+            facts={
+                "node": row.node_name,
+                "claims": row.claim_names,
+                "extended": row.extended_resources,
+                "units": units.described(nodes.get(row.node_name), row.extended_resources),
+            },
         )
     if row.finished_at is not None and (old is None or old.finished_at is None):
         moment = turn.observed()
