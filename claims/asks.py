@@ -29,6 +29,7 @@ from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
 from claims.options import Ground, chosen, read_options
 from claims.places import choices_of
+from claims.quotas_guard import refuse_early
 from claims.reading import WrongValue, read_choice, read_integer, read_quantity, read_text
 from inventory.models import Cluster, DeviceClass, DeviceProfile, NamespaceBinding
 from portal import access
@@ -71,7 +72,7 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         or seen.duration is None
     ):
         raise UnableToSubmit(seen.errors)
-    return Ask(
+    ask = Ask(
         user=user,
         project=seen.project,
         flavor=seen.flavor,
@@ -88,6 +89,8 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         duration=seen.duration,
         purpose=seen.purpose,
     )
+    refuse_early(ask, now=now)
+    return ask
 
 
 def read(values: Mapping[str, object], *, user: User, now: datetime) -> Reading:

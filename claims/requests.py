@@ -14,11 +14,12 @@ from django.db.models import Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
-from claims import manifests
+from claims import manifests, quotas_guard
 from claims.approval_rules import approval_for
 from claims.asking import Ask, UnableToSubmit
 from claims.asks import parse, parse_key
 from claims.models import Flavor, Request
+from claims.quotas_guard import OverQuota
 from claims.reading import WHOLE
 from claims.rehearsal import Connect, rehearse
 from claims.signals import work_due
@@ -79,6 +80,11 @@ def submit(
     rehearse(request, connect=connect)
     try:
         with transaction.atomic():
+            quotas_guard.lock(request.project)
+            if (earlier := _earlier(request.key, user)) is not None:
+                # Sent twice at the same moment: what the other one took is not asked for again.
+                return earlier
+            quotas_guard.admit(request, now=now)
             request.save(force_insert=True)
             record(request, "request.submit", actor=user, now=now, after=_summary(request), ip=source_ip)
             if request.due_at is not None:
@@ -164,28 +170,34 @@ def cancel(*, request: Request, user: User, now: datetime, source_ip: str | None
 
 
 def retry(*, request: Request, user: User, now: datetime, source_ip: str | None = None) -> None:
-    """Start a failed request again under the same name. Raises UnableToChange when it has not failed."""
+    """Start a failed request again under the same name. Raises UnableToChange when it has not failed, or when
+    it would be over a quota that refuses."""
     _require_writing()
-    changed = transition(
-        request,
-        to=State.SUBMITTED,
-        expected=State.FAILED,
-        now=now,
-        actor=user,
-        action="request.retry",
-        ip=source_ip,
-        expires_at=now + patience(request.duration),
-        ended_at=None,
-        end_reason="",
-        asked_at=None,
-        allocated_at=None,
-        object_uid="",
-        object_created_at=None,
-        object_seen=False,
-        hold_pod_uid="",
-        due_at=now,
-        attempts=0,
-    )
+    with transaction.atomic():
+        try:
+            quotas_guard.admit_again(request, now=now)
+        except OverQuota as over:
+            raise UnableToChange(over.message) from over
+        changed = transition(
+            request,
+            to=State.SUBMITTED,
+            expected=State.FAILED,
+            now=now,
+            actor=user,
+            action="request.retry",
+            ip=source_ip,
+            expires_at=now + patience(request.duration),
+            ended_at=None,
+            end_reason="",
+            asked_at=None,
+            allocated_at=None,
+            object_uid="",
+            object_created_at=None,
+            object_seen=False,
+            hold_pod_uid="",
+            due_at=now,
+            attempts=0,
+        )
     if not changed and request.state not in (State.SUBMITTED, State.CREATING):
         raise _not_now(request)
 

@@ -51,6 +51,7 @@ ACTIONS: Mapping[str, StrOrPromise] = {
     "request.cancel": gettext_lazy("cancelled"),
     "request.retry": gettext_lazy("tried again"),
     "request.expire": gettext_lazy("its time was over"),
+    "request.over-quota": gettext_lazy("ended: the project is over its quota"),
     "request.ending": gettext_lazy("ending"),
     "request.end": gettext_lazy("ended"),
     "request.fail": gettext_lazy("failed"),
