@@ -2,6 +2,7 @@
 
 from claims.models.bookings import PLANNED, Booking, BookingBook, BookingDecision
 from claims.models.catalogue import Flavor, Placement
+from claims.models.changes import OPEN_CHANGES, ChangeDecision, Draft, RequestChange
 from claims.models.charges import Charge, CostCentre
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
@@ -21,6 +22,7 @@ from claims.models.statements import (
 
 __all__ = [
     "FINAL_STATES",
+    "OPEN_CHANGES",
     "PLANNED",
     "Adjustment",
     "Allocation",
@@ -31,12 +33,14 @@ __all__ = [
     "Bound",
     "Budget",
     "BudgetAlert",
+    "ChangeDecision",
     "Charge",
     "Consumer",
     "CostCentre",
     "Decision",
     "Dispute",
     "DisputeEntry",
+    "Draft",
     "Flavor",
     "LedgerAudit",
     "LedgerCursor",
@@ -50,6 +54,7 @@ __all__ = [
     "Quota",
     "QuotaObject",
     "Request",
+    "RequestChange",
     "RequestClaim",
     "RequestPod",
     "Statement",

@@ -84,6 +84,17 @@ class Flavor(models.Model):
     # Whether a request that would run into a booking is refused, not only warned.
     bookings_kept = models.BooleanField(default=False)
 
+    # Whether Pods that still use it when a request ends are deleted; else they keep it until they end.
+    ends_pods = models.BooleanField(default=False)
+    # Whether the hold goes as soon as a Pod of people has joined: then the device is theirs until they end.
+    hold_steps_aside = models.BooleanField(default=False)
+    # What hold Pods of this flavor run as; "" = as the desk's settings say.
+    hold_image = models.CharField(max_length=255, blank=True)
+    hold_pull_secret = models.CharField(max_length=253, blank=True)
+    hold_priority_class = models.CharField(max_length=253, blank=True)
+    # Beside those of the placement, as in the API.
+    hold_tolerations = models.JSONField(default=list)
+
     # Counts the changes of the flavor and its placements: who saves an older one is told of the conflict.
     version = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField()

@@ -73,6 +73,7 @@ class Request(models.Model):
         EXPIRED = "expired", _("the time asked for is over")
         NOT_DECIDED = "not-decided", _("nobody decided about it in time")
         STILL_USED = "still-used", _("Pods still use it: they hold the device, and it still costs")
+        REPLACED = "replaced", _("another request has taken its place")
         WINDING_UP = "winding-up", _("its objects are being removed")
         OVER_QUOTA = "over-quota", _("its project is over its quota")
 
@@ -110,6 +111,10 @@ class Request(models.Model):
     # Who has to agree, and whether the requester may be the one; as the flavor said when it was asked for.
     approval = models.CharField(max_length=14, choices=Flavor.Approval.choices, default=Flavor.Approval.NONE)
     own_approval = models.BooleanField(default=False)
+
+    # What becomes of Pods that still use it at the end, and of its hold; as the flavor said likewise.
+    ends_pods = models.BooleanField(default=False)
+    hold_steps_aside = models.BooleanField(default=False)
 
     state = models.CharField(max_length=20, choices=State.choices, default=State.SUBMITTED)
     reason = models.CharField(max_length=20, choices=Reason.choices, blank=True)
