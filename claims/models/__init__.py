@@ -4,11 +4,13 @@ from claims.models.bookings import PLANNED, Booking, BookingBook, BookingDecisio
 from claims.models.catalogue import Flavor, Placement
 from claims.models.changes import OPEN_CHANGES, ChangeDecision, Draft, RequestChange
 from claims.models.charges import Charge, CostCentre
+from claims.models.launches import Launch, LaunchTemplate
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
 from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
+from claims.models.saved import SavedRequest
 from claims.models.statements import (
     Adjustment,
     BookedTotal,
@@ -42,6 +44,8 @@ __all__ = [
     "DisputeEntry",
     "Draft",
     "Flavor",
+    "Launch",
+    "LaunchTemplate",
     "LedgerAudit",
     "LedgerCursor",
     "LedgerPolicy",
@@ -57,6 +61,7 @@ __all__ = [
     "RequestChange",
     "RequestClaim",
     "RequestPod",
+    "SavedRequest",
     "Statement",
     "StatementLine",
 ]
