@@ -7,6 +7,7 @@ from claims.models.charges import Charge, CostCentre
 from claims.models.launches import Launch, LaunchTemplate
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
+from claims.models.pools import GrowablePool
 from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
@@ -44,6 +45,7 @@ __all__ = [
     "DisputeEntry",
     "Draft",
     "Flavor",
+    "GrowablePool",
     "Launch",
     "LaunchTemplate",
     "LedgerAudit",
