@@ -4,6 +4,8 @@ import os
 
 from celery import Celery
 
+from portal import measures  # noqa: F401 - counts tasks
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("portal")

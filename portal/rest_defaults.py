@@ -38,7 +38,7 @@ class BoundedJSONParser(JSONParser):
 
 
 # A token that was made for reading changes nothing, whatever its owner may.
-READING_SCOPES = (Scope.INVENTORY, Scope.CHARGEBACK)
+READING_SCOPES = (Scope.INVENTORY, Scope.CHARGEBACK, Scope.METRICS)
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 

@@ -46,6 +46,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.health.HealthMiddleware",
+    "portal.measures.MeasuringMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "portal.headers.PermissionsPolicyMiddleware",
@@ -111,6 +113,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = {"inventory.tasks.follow_cluster": {"queue": "follow"}}
 CELERY_TIMEZONE = "UTC"
+
+# Where a worker serves what it counts to Prometheus; 0 = nowhere. Web servers have /metrics.
+METRICS_PORT = env.int("CLAIMDESK_METRICS_PORT", 0)
+METRICS_ADDRESS = env.str("CLAIMDESK_METRICS_ADDRESS", "127.0.0.1")
 
 # --- the mirror ------------------------------------------------------------------------------
 

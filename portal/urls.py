@@ -2,7 +2,10 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from portal.pages.metrics.views import MetricsView
+
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("metrics", MetricsView.as_view(), name="metrics"),
     path("", include("portal.pages.urls")),
     path("", include("portal.accounts.urls")),
     path("", include("inventory.urls")),

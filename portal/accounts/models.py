@@ -184,6 +184,7 @@ class ApiToken(AbstractAuthToken):  # type: ignore[misc] # knox has no types
         INVENTORY = "inventory", _("read devices and clusters")
         REQUESTS = "requests", _("read and make requests")
         CHARGEBACK = "chargeback", _("read history and charges")
+        METRICS = "metrics", _("read metrics of the desk and of all clusters")
         ADMINISTRATION = "administration", _("read the audit trail, and change what only administrators may")
 
     name = models.CharField(max_length=80)

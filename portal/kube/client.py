@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _
 
 from portal.kube import errors
 from portal.kube.config import Credentials, Session
+from portal.kube.measures import measured
 from portal.kube.resources import Resource
 from portal.kube.transport import ClosedBeforeAnswer, date_of, read_whole, renamed
 from portal.kube.watch import Watch
@@ -293,7 +294,10 @@ class Client:
             "timeoutSeconds": str(timeout_seconds),
         }
         request = Request("GET", resource.path(namespace=namespace), query)
-        return self._renewed(lambda session: self._open_watch(session, request, idle_seconds=idle_seconds))
+        with measured(server=self.url, verb="WATCH", path=request.path):
+            return self._renewed(
+                lambda session: self._open_watch(session, request, idle_seconds=idle_seconds)
+            )
 
     # --- discovery ------------------------------------------------------------------------------------
 
@@ -331,7 +335,10 @@ class Client:
     def send(self, request: Request, *, total: float | None = None) -> Answer:
         """Send a request and read its whole answer within `total` seconds. Raises the ClusterError that it
         means."""
-        return self._renewed(lambda session: self._exchange(session, request, total=total or self._timeout))
+        with measured(server=self.url, verb=request.method, path=request.path):
+            return self._renewed(
+                lambda session: self._exchange(session, request, total=total or self._timeout)
+            )
 
     def _renewed(self, attempt: Callable[[Session], T]) -> T:
         """Run one attempt; after a 401, once more with credentials that are read again, where that may
