@@ -74,6 +74,10 @@ class Reading:
     requester: str = ""
     key: str = ""
     errors: dict[str, list[str]] = field(default_factory=dict)
+    # What may be wrong, by field, and stops nobody.
+    warnings: dict[str, list[str]] = field(default_factory=dict)
+    # Domains of the class's devices by what administrators say of pools; asked where there is no device.
+    declared_domains: tuple[str, ...] = ()
 
     @property
     def backend(self) -> str:
@@ -103,7 +107,8 @@ class Reading:
         """Domains under which the class's devices publish a capacity ``memory``."""
         names = {name for profile in self.profiles for name in profile.capacity}
         parts = (name.rpartition("/") for name in names)
-        return tuple(sorted(domain for domain, _slash, name in parts if domain and name == "memory"))
+        told = tuple(sorted(domain for domain, _slash, name in parts if domain and name == "memory"))
+        return told or self.declared_domains
 
 
 def _wish(

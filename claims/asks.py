@@ -25,6 +25,7 @@ from claims.flavored import (
     read_placement,
     read_shape,
 )
+from claims.growth import domains_declared, nothing_there
 from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
 from claims.options import Ground, chosen, read_options
@@ -152,7 +153,10 @@ def _what(values: Mapping[str, object], seen: Reading, attempt: Callable[..., An
         attempt("device_class", lambda: _no_class_beside(values, placement.device_class))
         seen.device_class = attempt("flavor", lambda: find_class(placement.device_class, cluster))
     if (device_class := seen.device_class) is not None:
-        profiles = attempt("flavor" if flavor else "device_class", lambda: _profiles(device_class)) or []
+        profiles = _profiles(device_class)
+        if not profiles:
+            seen.warnings["flavor" if flavor else "device_class"] = [nothing_there(cluster)]
+            seen.declared_domains = domains_declared(cluster=cluster, device_class=device_class.name)
         seen.profiles = profiles_of(seen.placement, profiles) if seen.placement else profiles
 
 
@@ -288,10 +292,7 @@ def find_class(name: str, cluster: Cluster) -> DeviceClass:
 
 
 def _profiles(device_class: DeviceClass) -> list[DeviceProfile]:
-    profiles = list(DeviceProfile.objects.filter(classes__device_class=device_class).distinct())
-    if not profiles:
-        raise WrongValue(_("No device of the cluster belongs to this class at present."))
-    return profiles
+    return list(DeviceProfile.objects.filter(classes__device_class=device_class).distinct())
 
 
 def _count(values: Mapping[str, object], flavor: Flavor | None) -> int:

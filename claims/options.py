@@ -217,7 +217,8 @@ def _attribute(values: Mapping[str, object], name: str, ground: Ground) -> str:
         return ""
     if not _ATTRIBUTE.fullmatch(attribute):
         raise WrongValue(_("An attribute is written domain/name, such as resource.kubernetes.io/pcieRoot."))
-    if attribute not in attributes_of(ground.profiles, ground.cluster):
+    # Of devices that are not there yet, nobody knows what they tell.
+    if ground.profiles and attribute not in attributes_of(ground.profiles, ground.cluster):
         raise WrongValue(_("No device that is asked for tells “%(name)s”.") % {"name": attribute})
     return attribute
 
@@ -244,7 +245,7 @@ def _share(values: Mapping[str, object], ground: Ground) -> dict[str, str]:
             raise WrongValue(_("Write one capacity a line, as name=amount, such as memory=10Gi."))
         pairs = [(name.strip(), amount.strip()) for name, _equals, amount in parts]
     shared = [profile for profile in ground.profiles if profile.allow_multiple_allocations]
-    if pairs and not shared:
+    if pairs and ground.profiles and not shared:
         raise WrongValue(_("None of these devices can be shared: each is given away as a whole."))
     for name, amount in pairs:
         most = [
@@ -253,13 +254,15 @@ def _share(values: Mapping[str, object], ground: Ground) -> dict[str, str]:
             for full, value in profile.capacity.items()
             if name in (full, full.rpartition("/")[2])
         ]
-        if not most:
+        if ground.profiles and not most:
             raise WrongValue(_("These devices have no capacity “%(name)s”.") % {"name": name[:80]})
         try:
             wanted = Quantity.parse(amount)
         except InvalidQuantity:
             raise WrongValue(_("“%(typed)s” is not an amount.") % {"typed": amount[:32]}) from None
-        if wanted <= Quantity.parse("0") or all(wanted > whole for whole in most):
+        if wanted <= Quantity.parse("0"):
+            raise WrongValue(_("%(name)s: more than nothing.") % {"name": name[:80]})
+        if most and all(wanted > whole for whole in most):
             raise WrongValue(
                 _("%(name)s: more than nothing, and at most %(most)s.") % {"name": name, "most": max(most)}
             )
