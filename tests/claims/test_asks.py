@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from claims import asks
 from claims.asking import UnableToSubmit
 from claims.asks import parse, parse_key
+from claims.models import GrowablePool
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Project
 from tests.claims.conftest import NOW, Cast
@@ -140,3 +142,33 @@ def test_keys_are_uuids() -> None:
         parse_key("not a uuid")
     with pytest.raises(UnableToSubmit):
         parse_key({"a": "b"})
+
+
+def test_what_no_device_belongs_to_may_be_asked_for_with_a_warning(
+    values: dict[str, Any], cast: Cast, cluster: Cluster
+) -> None:
+    nothing = {"device_class": "none", "min_memory": "40Gi"}
+    reading = asks.read(values | nothing, user=cast.owner, now=NOW)
+    assert not reading.errors
+    assert "No device of the cluster" in reading.warnings["device_class"][0]
+    # Before the first complete list, nobody knows.
+    cluster.streams.update(listed_at=None)
+    reading = asks.read(values | nothing, user=cast.owner, now=NOW)
+    assert "has not read" in reading.warnings["device_class"][0]
+
+
+def test_memory_of_devices_that_are_not_there_is_asked_under_the_domain_that_their_pool_declares(
+    values: dict[str, Any], cast: Cast, cluster: Cluster
+) -> None:
+    nothing = {"device_class": "none", "min_memory": "40Gi"}
+
+    def expression() -> str:
+        spec = asks.parse(values | nothing, user=cast.owner, now=NOW).spec
+        return str(spec["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"])
+
+    assert "device.capacity[device.driver]" in expression()
+    GrowablePool.objects.create(
+        cluster=cluster, name="burst", labels={"pool": "burst"}, max_nodes=2, device_class="none", devices=8,
+        domain="gpu.example.com", changed_at=NOW,
+    )  # fmt: skip
+    assert 'device.capacity["gpu.example.com"]' in expression()
