@@ -16,7 +16,7 @@ not seen) is counted apart and never as zero.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 
@@ -38,6 +38,8 @@ class Terms:
     limit: Fraction
     flavor: int | None = None
     currency: str = ""
+    # Whose prices hold.
+    project: int | None = None
 
     @property
     def monthly(self) -> bool:
@@ -59,8 +61,8 @@ class Held:
     # 1, or the share of the device.
     quantity: Fraction = Fraction(1)
     memory: int | None = None
-    device_class: str = ""
-    product: str = ""
+    # All of it as the ledger tells it; None = not in the ledger yet.
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,7 @@ class Part:
     units: int = 1
     memory: int | None = None
     device_class: str = ""
+    resource: str = ""
     products: tuple[str, ...] = ("",)
 
 
@@ -87,8 +90,9 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a project has and asks for, of one quota's flavor. `spent` is what the ledger knows of this month,
-    None = nothing was ever observed; `unseen` are device-hours that may have been used besides."""
+    """What a project has and asks for, of one quota's flavor. `spent` is what the ledger knows of this month
+    (by device time, or priced, as the quota counts), None = nothing was ever observed; `unseen` are
+    device-hours that may have been used besides."""
 
     held: Sequence[Held] = ()
     asked: Sequence[Asked] = ()
@@ -214,7 +218,7 @@ class _Meter:
                 to_come, promised
             )
         if asked.until is not None:
-            total += sum((self._rated(one.units * one.quantity, one, left) for one in held), NOTHING)
+            total += sum((self._running(one, left) for one in held), NOTHING)
         return total
 
     def _left(self, asked: Asked) -> timedelta:
@@ -232,16 +236,29 @@ class _Meter:
         if self.terms.kind == Kind.HOURS:
             return max((part.units * _hours(time) for part in group), default=NOTHING)
         amounts = [
-            self._cost(Fraction(part.units), part.device_class, product, time)
-            for part in group
-            for product in part.products
+            self._cost(self._usage(part, product), time) for part in group for product in part.products
         ]
         return max(amounts, default=NOTHING)
 
-    def _rated(self, quantity: Fraction, one: Held, time: timedelta) -> Fraction:
+    def _running(self, one: Held, time: timedelta) -> Fraction:
+        """What a thing that is held comes to if it is held on."""
         if self.terms.kind == Kind.HOURS:
-            return quantity * _hours(time)
-        return self._cost(quantity, one.device_class, one.product, time)
+            return one.units * one.quantity * _hours(time)
+        if one.usage is None:
+            self.unmeasured += one.units
+            return NOTHING
+        return self._cost(one.usage, time)
+
+    def _usage(self, part: Part, product: str) -> Usage:
+        return Usage(
+            project_id=self.terms.project,
+            device_class=part.device_class,
+            product=product,
+            start=self.now,
+            end=None,
+            quantity=Fraction(part.units),
+            resource=part.resource,
+        )
 
     def _memory(self, units: int, memory: int | None) -> Fraction:
         if memory is None:
@@ -249,13 +266,10 @@ class _Meter:
             return NOTHING
         return Fraction(units * memory)
 
-    def _cost(self, quantity: Fraction, device_class: str, product: str, time: timedelta) -> Fraction:
-        """What it will cost in the quota's currency, by the books as they are known now."""
+    def _cost(self, like: Usage, time: timedelta) -> Fraction:
+        """What such a use will cost in the quota's currency, by the books as they are known now."""
         end = self.now + time
-        usage = Usage(
-            project_id=None, device_class=device_class, product=product, start=self.now, end=end,
-            quantity=quantity,
-        )  # fmt: skip
+        usage = replace(like, start=self.now, end=end)
         lines = statement([usage], self.prices, start=self.now, end=end, now=end).lines
         if any(line.per_hour is None for line in lines):
             self.unmeasured += 1

@@ -3,7 +3,7 @@ devices a request may get."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -89,7 +89,7 @@ class Catalogue:
         share_memory: int | None = None,
     ) -> Part:
         """So many devices, with what they may be at most."""
-        part = Part(flavors=flavors, units=units, device_class=device_class)
+        part = Part(flavors=flavors, units=units, device_class=device_class, resource=resource)
         if not self.deep:
             return part
         rows: Sequence[DeviceProfile | CountedUnits]
@@ -102,11 +102,9 @@ class Catalogue:
             row.memory_bytes for row in rows if row.memory_bytes is not None and row.memory_bytes >= least
         ]
         products = {row.product for row in rows if row.memory_bytes is None or row.memory_bytes >= least}
-        return Part(
-            flavors=flavors,
-            units=units,
+        return replace(
+            part,
             memory=share_memory or max(known, default=least or None),
-            device_class=device_class,
             products=tuple(sorted(products)) or ("",),
         )
 

@@ -18,33 +18,29 @@ from claims.quotas import NOTHING, Facts, Held, Standing, standing
 from claims.quotas_catalogue import Catalogue, memory_of
 from claims.quotas_words import terms_of
 from inventory.models import Pod
-from portal import money
+from portal.money import MICROSECONDS_PER_HOUR
 
 State = Request.State
 Kind = Quota.Kind
 FINISHED = ("Succeeded", "Failed")
+# Device time alone.
+NO_PRICES = PriceList(books=())
 _COLUMNS = (
     *("project_id", "cluster_id", "request_id", "request__flavor_id", "request__options", "request_name"),
-    *("device_class", "product", "share_id", "consumed_capacity", "capacity", "units", "replicas"),
-    *("extended_resource", "started_at", "ended_at", "end_uncertainty_us"),
+    *("device_class", "product", "profile_digest", "extended_resource", "share_id", "consumed_capacity"),
+    *("capacity", "counters", "units", "replicas", "started_at", "ended_at", "end_uncertainty_us"),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Interval:
-    """One interval of the ledger, as far as quotas are concerned."""
+    """One interval of the ledger, as far as quotas are concerned; `usage` of all its units together."""
 
-    project: int
     request: int | None
     flavors: frozenset[int]
-    device_class: str
-    product: str
     units: int
-    # Of each unit: the share of a piece of hardware.
-    quantity: Fraction
     memory: int | None
-    start: datetime
-    end: datetime | None
+    usage: Usage
     uncertain: timedelta
 
     @property
@@ -53,16 +49,10 @@ class _Interval:
             request=self.request,
             flavors=self.flavors,
             units=self.units,
-            quantity=self.quantity,
+            quantity=self.usage.quantity / self.units,
             memory=self.memory,
-            device_class=self.device_class,
-            product=self.product,
+            usage=self.usage,
         )
-
-    @property
-    def pieces(self) -> Fraction:
-        """Pieces of hardware."""
-        return self.quantity * self.units
 
 
 @dataclass(kw_only=True)
@@ -75,29 +65,33 @@ class Gathered:
     intervals: Mapping[int, Sequence[_Interval]]
     units: Mapping[int, Sequence[Held]]
     requests: Mapping[int, Sequence[Request]]
-    # Of everything, by project; None = nothing was ever observed.
-    spent: Mapping[int, Statement] | None
+    # This month of everything, by project: as device time, and priced. None = nothing was ever observed.
+    time: Mapping[int, Statement] | None
+    money: Mapping[int, Statement] | None
 
     def facts(self, quota: Quota, *, without: Collection[int] = ()) -> Facts:
         """Those of one quota; requests in `without` (primary keys) ask for nothing."""
         project, flavor = quota.project_id, quota.flavor_id
         intervals = [i for i in self.intervals.get(project, ()) if flavor is None or flavor in i.flavors]
-        spent = None if self.spent is None else self.spent.get(project)
-        if spent is not None and flavor is not None:
-            start = month_start(self.now)
-            spent = statement(
-                [_usage(i) for i in intervals], self.prices, start=start, end=self.now, now=self.now
-            )
         return Facts(
-            held=[*(i.held for i in intervals if i.end is None), *self.units.get(project, ())],
+            held=[*(i.held for i in intervals if i.usage.end is None), *self.units.get(project, ())],
             asked=[
                 self.catalogue.asked(request)
                 for request in self.requests.get(project, ())
                 if request.state != State.ENDING and request.pk not in without
             ],
-            spent=spent,
+            spent=self._spent(quota, intervals),
             unseen=sum((self._unseen(i) for i in intervals), NOTHING),
         )
+
+    def _spent(self, quota: Quota, intervals: Sequence[_Interval]) -> Statement | None:
+        """This month as the quota counts it."""
+        whole = self.money if quota.kind == Kind.MONEY else self.time
+        if whole is None or quota.flavor_id is None:
+            return None if whole is None else whole.get(quota.project_id)
+        prices = self.prices if quota.kind == Kind.MONEY else NO_PRICES
+        usages = [interval.usage for interval in intervals]
+        return statement(usages, prices, start=month_start(self.now), end=self.now, now=self.now)
 
     def standing(
         self, quota: Quota, *, besides: Iterable[Request] = (), without: Collection[int] = ()
@@ -113,12 +107,13 @@ class Gathered:
 
     def _unseen(self, interval: _Interval) -> Fraction:
         """Device-hours of this month in which it may have gone on without being seen."""
-        if interval.end is None or not interval.uncertain:
+        end = interval.usage.end
+        if end is None or not interval.uncertain:
             return NOTHING
-        lower = max(interval.end, month_start(self.now))
-        upper = min(interval.end + interval.uncertain, self.now)
+        lower = max(end, month_start(self.now))
+        upper = min(end + interval.uncertain, self.now)
         time = max(timedelta(0), upper - lower)
-        return interval.pieces * Fraction(time // MICROSECOND, money.MICROSECONDS_PER_HOUR)
+        return interval.usage.quantity * Fraction(time // MICROSECOND, MICROSECONDS_PER_HOUR)
 
 
 def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
@@ -127,16 +122,16 @@ def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
     kinds = {quota.kind for quota in quotas}
     monthly = bool(kinds & {Kind.HOURS, Kind.MONEY})
     catalogue = Catalogue.load(deep=bool(kinds & {Kind.MEMORY, Kind.MONEY}))
-    prices = price_list() if monthly else PriceList(books=())
+    prices = price_list() if Kind.MONEY in kinds else NO_PRICES
     # The month of a single flavor has to be looked through; of everything the database adds it up.
     whole_month = any(q.flavor_id is not None and q.kind in (Kind.HOURS, Kind.MONEY) for q in quotas)
     requests: dict[int, list[Request]] = defaultdict(list)
     rows = Request.objects.filter(project__in=projects).active().defer("spec", "purpose", "message")
     for request in rows.order_by("pk"):
         requests[request.project_id].append(request)
-    spent: dict[int, Statement] | None = None
-    if monthly and observed_since() is not None:
-        spent = _spent(projects, prices, now=now)
+    observed = monthly and observed_since() is not None
+    time = _spent(projects, NO_PRICES, now=now) if observed and Kind.HOURS in kinds else None
+    money = _spent(projects, prices, now=now) if observed and Kind.MONEY in kinds else None
     intervals = _intervals(projects, catalogue, whole_month=whole_month, monthly=monthly, now=now)
     return Gathered(
         now=now,
@@ -145,7 +140,8 @@ def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
         intervals=intervals,
         units=_units([request for found in requests.values() for request in found], catalogue),
         requests=requests,
-        spent=spent,
+        time=time,
+        money=money,
     )
 
 
@@ -163,9 +159,21 @@ def _intervals(
     found: dict[int, list[_Interval]] = defaultdict(list)
     for row in rows.order_by().values(*_COLUMNS).iterator(chunk_size=5_000):
         share_id, consumed, capacity = row["share_id"], row["consumed_capacity"], row["capacity"]
+        usage = Usage(
+            project_id=row["project_id"],
+            device_class=row["device_class"],
+            product=row["product"],
+            start=row["started_at"],
+            end=row["ended_at"],
+            quantity=share(consumed, capacity) if share_id else Fraction(row["units"], row["replicas"]),
+            profile=row["profile_digest"],
+            resource=row["extended_resource"],
+            consumed=consumed,
+            capacity=capacity,
+            counters=row["counters"],
+        )
         found[row["project_id"]].append(
             _Interval(
-                project=row["project_id"],
                 request=row["request_id"],
                 flavors=catalogue.flavors_of_result(
                     cluster=row["cluster_id"],
@@ -174,13 +182,9 @@ def _intervals(
                     part=row["request_name"],
                     made_of=row["device_class"] or row["extended_resource"],
                 ),
-                device_class=row["device_class"],
-                product=row["product"],
                 units=row["units"],
-                quantity=share(consumed, capacity) if share_id else Fraction(1, row["replicas"]),
                 memory=memory_of(consumed if share_id else capacity),
-                start=row["started_at"],
-                end=row["ended_at"],
+                usage=usage,
                 uncertain=row["end_uncertainty_us"] * MICROSECOND,
             )
         )
@@ -217,7 +221,6 @@ def _units(requests: Collection[Request], catalogue: Catalogue) -> Mapping[int, 
                     flavors=part.flavors,
                     units=units,
                     memory=part.memory,
-                    product=part.products[0],
                 )
             )
     return found
@@ -236,14 +239,3 @@ def _spent(projects: Collection[int], prices: PriceList, *, now: datetime) -> di
         )
         for project in projects
     }
-
-
-def _usage(interval: _Interval) -> Usage:
-    return Usage(
-        project_id=interval.project,
-        device_class=interval.device_class,
-        product=interval.product,
-        start=interval.start,
-        end=interval.end,
-        quantity=interval.pieces,
-    )

@@ -16,7 +16,7 @@ Kind = Quota.Kind
 # Beyond every fleet; keeps the numbers on the page.
 MOST_DEVICES = 1_000_000
 MOST = Decimal(10) ** 12
-MOST_BYTES = 2**63 - 1
+MOST_BYTES = 2**60
 _GIB = 2**30
 
 
@@ -31,6 +31,7 @@ def terms_of(quota: Quota) -> Terms:
         limit=exact(quota.limit, kind=quota.kind),
         flavor=quota.flavor_id,
         currency=quota.currency,
+        project=quota.project_id,
     )
 
 
@@ -47,7 +48,7 @@ def read_limit(text: str, *, kind: str, currency: str = "") -> str:
         except InvalidQuantity:
             raise WrongLimit(_("An amount of memory, such as 640Gi.")) from None
         if not 0 <= amount.nanos <= MOST_BYTES * 10**9:
-            raise WrongLimit(_("More than nothing, and less than 8 EiB."))
+            raise WrongLimit(_("Not less than nothing, and at most 1 EiB."))
         return str(amount)
     try:
         number = Decimal(text) if text.isascii() and len(text) <= 32 else Decimal("NaN")

@@ -30,3 +30,11 @@ def on_work_due(*, request_id: int, **_kwargs: Any) -> None:
         tasks.queue(tasks.pursue, request_id=request_id)
     except (OperationalError, RedisError, OSError) as error:
         log.warning("queue unreachable: pursue request %s: %s", request_id, error)
+
+
+def on_quotas_due(**_kwargs: Any) -> None:
+    """A quota was made, changed or ended."""
+    try:
+        tasks.queue(tasks.keep_quotas)
+    except (OperationalError, RedisError, OSError) as error:
+        log.warning("queue unreachable: keep quotas: %s", error)

@@ -4,3 +4,6 @@ from django.dispatch import Signal
 
 # Sent after commit with `request_id`: there is work on the cluster for this request.
 work_due = Signal()
+
+# Sent after commit, without arguments: quotas were changed, and have to be watched and written.
+quotas_due = Signal()

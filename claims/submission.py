@@ -34,6 +34,10 @@ class Writer(Protocol):
         self, resource: Resource, body: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False
     ) -> dict[str, Any]: ...
 
+    def replace(
+        self, resource: Resource, name: str, body: Mapping[str, Any], *, namespace: str = ""
+    ) -> dict[str, Any]: ...
+
     def delete(
         self,
         resource: Resource,

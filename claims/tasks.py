@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
 
-from claims import advance, pursuit
+from claims import advance, pursuit, quotas_cluster, quotas_watch, quotas_writing
 from claims.ledger import storage
 from claims.models import Request
 from inventory.models import Cluster
@@ -35,6 +35,8 @@ def catch_up(cluster_id: int | None = None) -> None:
     due = Request.objects.filter(cluster=cluster).due(timezone.now())
     for pk in due.values_list("pk", flat=True):
         pursue.apply_async(kwargs={"request_id": pk}, expires=EXPIRES)
+    quotas_watch.watch(cluster=cluster, now=timezone.now())
+    quotas_writing.look(cluster=cluster, now=timezone.now())
 
 
 @shared_task(name="claims.tasks.pursue", ignore_result=True)
@@ -44,6 +46,24 @@ def pursue(request_id: int) -> None:
         # It stays due.
         return
     pursuit.pursue(request_id=request_id, now=timezone.now(), hold_image=settings.HOLD_IMAGE)
+
+
+@shared_task(name="claims.tasks.keep_quotas", ignore_result=True)
+def keep_quotas() -> None:
+    """Watch the quotas of all projects, and write what clusters are to enforce."""
+    now = timezone.now()
+    quotas_watch.watch(now=now)
+    quotas_cluster.plan(now=now)
+    if not access.only_looks():
+        for pk in quotas_writing.due(now):
+            write_quota.apply_async(kwargs={"object_id": pk}, expires=EXPIRES)
+
+
+@shared_task(name="claims.tasks.write_quota", ignore_result=True)
+def write_quota(object_id: int) -> None:
+    """Bring one ResourceQuota of the desk to what is wanted."""
+    if not access.only_looks():
+        quotas_writing.write(object_id=object_id, now=timezone.now())
 
 
 def coalesce_key(cluster_id: int) -> str:

@@ -26,6 +26,11 @@ app.conf.beat_schedule = {
         "task": "portal.idempotency.tasks.prune",
         "schedule": 3600.0,
     },
+    "keep quotas": {
+        "task": "claims.tasks.keep_quotas",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,
