@@ -81,6 +81,7 @@ TEMPLATES = [
                 "django.template.context_processors.i18n",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "portal.accounts.notifications.context.bell",
             ],
         },
     }
@@ -173,6 +174,8 @@ EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("CLAIMDESK_MAIL_FROM", "claimdesk@localhost")
 # Where people reach the desk ("https://desk.example.org"): mails and webhooks link there.
 PUBLIC_URL = env.str("CLAIMDESK_PUBLIC_URL", next((at for at in CSRF_TRUSTED_ORIGINS if "*" not in at), ""))
+# Hosts that webhooks may lead to though their addresses are private; plain HTTP is permitted there, too.
+WEBHOOK_HOSTS: list[str] = env.list("CLAIMDESK_WEBHOOK_HOSTS", [])
 ACCOUNT_EMAIL_SUBJECT_PREFIX = f"[{ORGANISATION}] "
 ACCOUNT_EMAIL_NOTIFICATIONS = MAIL_OFFERED
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False

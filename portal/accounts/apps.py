@@ -8,6 +8,7 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         # Receivers, and extensions of the OpenAPI document, register themselves by being imported.
+        import portal.accounts.notifications.receivers
         import portal.accounts.receivers
         import portal.accounts.schema  # noqa: F401
         from portal.append_only import after_migrate

@@ -5,7 +5,16 @@ from django.urls import include, path
 
 from portal.accounts.mail import only_with_mail
 from portal.accounts.oidc import views as oidc
-from portal.accounts.views import announcements, audit, invitations, people, profile, tokens
+from portal.accounts.views import (
+    announcements,
+    audit,
+    invitations,
+    notifications,
+    people,
+    profile,
+    tokens,
+    webhooks,
+)
 
 # What django-allauth brings for phones and codes by mail is not offered here.
 OFFERED = {
@@ -37,6 +46,17 @@ urlpatterns = [
     path("accounts/mfa/", include("allauth.mfa.urls")),
     path("accounts/", include([*offered, *by_mail])),
     path("profile/", profile.profile, name="profile"),
+    path("profile/notifications/", notifications.notification_choices, name="notification-choices"),
+    path("profile/webhooks/", webhooks.webhook_list, name="webhook-list"),
+    path("projects/<slug:slug>/webhooks/", webhooks.project_webhook_list, name="project-webhook-list"),
+    path("webhooks/<uuid:key>/", webhooks.webhook_detail, name="webhook-detail"),
+    path("webhooks/<uuid:key>/test/", webhooks.webhook_test, name="webhook-test"),
+    path("webhooks/<uuid:key>/switch/", webhooks.webhook_switch, name="webhook-switch"),
+    path("webhooks/<uuid:key>/secret/", webhooks.webhook_secret, name="webhook-secret"),
+    path("webhooks/<uuid:key>/delete/", webhooks.webhook_delete, name="webhook-delete"),
+    path("webhooks/<uuid:key>/deliveries/<int:pk>/retry/", webhooks.webhook_retry, name="webhook-retry"),
+    path("notifications/read/", notifications.notification_read, name="notification-read"),
+    path("notifications/<int:pk>/open/", notifications.notification_open, name="notification-open"),
     path("language/", profile.choose_language, name="set_language"),
     path("join/", invitations.invitation_accept, name="invitation-accept"),
     path("join/<str:secret>/", invitations.invitation_open, name="invitation-open"),

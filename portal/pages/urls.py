@@ -3,7 +3,17 @@
 from django.urls import path
 
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
-from portal.pages import api_docs, charts, charts_timeline, device, home, inside, projects, search
+from portal.pages import (
+    api_docs,
+    charts,
+    charts_timeline,
+    device,
+    home,
+    inside,
+    notifications,
+    projects,
+    search,
+)
 from portal.pages.importing.api import ImportView
 from portal.pages.importing.views import import_people
 
@@ -18,6 +28,7 @@ urlpatterns = [
         name="workload-detail",
     ),
     path("namespaces/<slug:cluster>/<k8s:name>/", inside.namespace_detail, name="namespace-detail"),
+    path("notifications/", notifications.notification_list, name="notification-list"),
     path("search/", search.search, name="search"),
     path("charts/", charts.occupancy_chart, name="chart-occupancy"),
     path("charts/waiting/", charts.waiting_chart, name="chart-waiting"),

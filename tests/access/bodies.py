@@ -28,6 +28,7 @@ _ask = {
     "purpose": "harmonic analysis",
 }
 _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
+_prices = {"name": "Neap prices", "currency": "EUR", "prices": [{"per_hour": "2.50"}]}
 _flavor = flavors.Terms(slug="", name="").as_dict()
 _served = {"version": "1", "stage": "automatic"}
 
@@ -43,10 +44,22 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST profile": {"first_name": "Renamed", "last_name": "", "language": "", "time_zone": ""},
     "POST set_language": {"language": "zh-hans", "next": "/"},
     "POST token-list": {"name": "export", "scopes": ["chargeback"], "lifetime": "30"},
+    "POST notification-choices": {"request-mail": "on"},
+    "POST webhook-list": {"url": "https://chat.example.org/in"},
+    "POST project-webhook-list": {"url": "https://chat.example.org/in"},
     "POST project-create": {"name": "Dunes", "slug": "dunes", "description": "", "cost_centre": ""},
     "POST project-edit": {"name": "Tides and waves", "description": "", "cost_centre": ""},
     "POST member-add": {"username": "stig", "role": "member"},
     "POST member-role": {"role": "lead"},
+    "POST price-draft-edit": {
+        "version": "1",
+        "name": "Neap prices",
+        "currency": "EUR",
+        "prices-0-per_hour": "2.50",
+    },
+    "POST price-draft-publish": {"version": "1", "valid_from": "2999-01-01"},
+    "POST api-price-book-list": {**_prices, "valid_from": "2999-01-01T00:00:00Z"},
+    "POST api-price-book-try": {**_prices, "month": "2026-01"},
     "POST announcement-create": {"level": "1", "text": "Neap tide"},
     "POST announcement-edit": {"level": "2", "text": "Neap tide"},
     "POST binding-add": lambda world: {"cluster": world.cluster.pk, "namespace": "waves"},

@@ -18,6 +18,7 @@ from pytest_django import DjangoDbBlocker
 from claims import flavors, requests
 from claims.manifests import REQUEST_LABEL
 from claims.models import Allocation, Flavor, Placement, Price, PriceBook, Request
+from claims.price_drafts import create_draft
 from inventory import clusters
 from inventory.cdi import tokens as node_tokens
 from inventory.findings.handling import acknowledge
@@ -33,7 +34,11 @@ from inventory.models import (
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.invitations import invite
-from portal.accounts.models import ApiToken, Membership, User
+from portal.accounts.models import ApiToken, Delivery, Membership, Notification, User, Webhook
+from portal.accounts.notifications import outbox, webhooks
+from portal.accounts.notifications.kinds import Kind
+from portal.accounts.notifications.telling import tell
+from portal.accounts.notifications.texts import as_written
 from portal.accounts.tokens import issue_token
 from portal.kube.resources import DEVICE_CLASSES, Resource
 from tests.access.table import SCOPES
@@ -191,6 +196,7 @@ def make_world(answering: AccessCluster) -> World:
     entry = record(now=now, actor=cast.lead, action="project.change", target=cast.project)
     announcement = announce(values={"level": 1, "text": "Spring tide"}, actor=cast.administrator, now=now)
     flavor, placement = make_flavors(cast, cluster)
+    draft = create_draft(based_on=book, actor=cast.administrator, now=now)
     invitation, secret = invite(
         project=cast.project, role="member", lifetime=timedelta(days=7), actor=cast.lead, now=now
     )
@@ -199,6 +205,7 @@ def make_world(answering: AccessCluster) -> World:
     waiting = make_request(
         cast, cluster, state=Request.State.WAITING_FOR_APPROVAL, approval=Flavor.Approval.LEAD
     )
+    note, hook, project_hook, delivery = make_news(cast)
     return World(
         cast=cast,
         cluster=cluster,
@@ -220,7 +227,13 @@ def make_world(answering: AccessCluster) -> World:
             "owners-token": own_token.token_key,
             "entry": entry.pk,
             "announcement": announcement.pk,
+            "price-book": book.pk,
+            "price-draft": draft.pk,
             "teammate": cast.teammate.pk,
+            "owners-note": note.pk,
+            "owners-hook": hook.key,
+            "tides-hook": project_hook.key,
+            "delivery": delivery.pk,
             "flavor": flavor.slug,
             "placement": placement.pk,
             "invitation": invitation.pk,
@@ -264,6 +277,24 @@ def make_flavors(cast: Cast, cluster: Cluster) -> tuple[Flavor, Placement]:
         flavor=flavor, cluster=cluster, device_class="gpu.nvidia.com", extended_resource="nvidia.com/gpu"
     )
     return flavor, placement
+
+
+def make_news(cast: Cast) -> tuple[Notification, Webhook, Webhook, Delivery]:
+    """What the owner was told, a webhook of theirs and one of the project's, and what that was sent."""
+    now = timezone.now()
+    tell(
+        people=[cast.member], kind=Kind.QUOTA, subject=as_written("Nearly used up"),
+        url=reverse("project-list"), now=now,
+    )  # fmt: skip
+    own, theirs = (
+        webhooks.add_webhook(
+            url="https://hooks.example.org/", actor=who, now=now, permitted=(), project=project
+        )[0]
+        for who, project in ((cast.member, None), (cast.lead, cast.project))
+    )
+    delivery = webhooks.try_out(hook=theirs, actor=cast.lead, now=now)
+    outbox.failed([delivery], now=now, why=as_written("refused"), final=True)
+    return Notification.objects.get(), own, theirs, delivery
 
 
 def make_finding(cluster: Cluster, device: str) -> Finding:

@@ -14,6 +14,7 @@ from typing import Any
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from claims.models import Allocation, Consumer, Flavor, Placement, Price, PriceBook, Request
 from inventory.cdi import intake, tokens
@@ -41,7 +42,11 @@ from inventory.models import (
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.invitations import invite
-from portal.accounts.models import AuditEntry, Membership
+from portal.accounts.models import AuditEntry, Membership, Notification, Webhook
+from portal.accounts.notifications import outbox, webhooks
+from portal.accounts.notifications.kinds import Kind
+from portal.accounts.notifications.telling import tell
+from portal.accounts.notifications.texts import Text, as_written
 from portal.accounts.tokens import issue_token
 from tests.cast import Cast
 from tests.inventory_cdi.conftest import report, spec, spec_file
@@ -140,6 +145,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "person": cast.lead.pk,
             "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
+            "hook": _news(cast, size).key,
         },
     )
 
@@ -426,3 +432,42 @@ def _cdi(cast: Cast, cluster: ClusterRow) -> dict[str, Any]:
     )
     intake.accept(token=token, body=report(*files, sent_at=now), now=now)
     return {"cdi-token": token.pk}
+
+
+def _news(cast: Cast, size: int) -> Webhook:
+    """Notifications, read and unread, and webhooks: one that is told, one to which nothing comes through."""
+    now = timezone.now()
+    for number in range(2 * size):
+        tell(
+            people=[cast.member, cast.lead],
+            kind=Kind.EXPIRY if number % 2 else Kind.QUOTA,
+            subject=Text(
+                gettext_noop("The time of request %(request)s is over in %(left)s."),
+                request="harmonics",
+                left=timedelta(hours=1 + number),
+            ),
+            body=as_written("Tidal harmonics of the German Bight, second run"),
+            url="/projects/tides/",
+            project=cast.project,
+            key=f"news-{number}",
+            now=now - timedelta(hours=number),
+        )
+    Notification.objects.filter(key="news-1").update(read_at=now)
+    for number in range(size):
+        webhooks.add_webhook(
+            url=f"https://chat.example.org/rooms/{number}", actor=cast.member, now=now, permitted=()
+        )
+    hook, _secret = webhooks.add_webhook(
+        url="https://hooks.example.org/claimdesk",
+        actor=cast.lead,
+        now=now,
+        permitted=(),
+        project=cast.project,
+    )
+    for number in range(2 * size):
+        delivery = webhooks.try_out(hook=hook, actor=cast.lead, now=now - timedelta(minutes=number))
+        outbox.failed(
+            [delivery], now=now, why=as_written("It answered 502"), status=502, final=number % 2 == 1
+        )
+    Webhook.objects.filter(pk=hook.pk).update(failing_since=now - timedelta(hours=1), failures=4)
+    return hook

@@ -32,6 +32,7 @@ def tell(
     body: Text | None = None,
     thread: str = "",
     facts: Mapping[str, Any] | None = None,
+    only: Collection[Channel] = tuple(Channel),
 ) -> None:
     """Tell these people (who are active; each once) something. Call it inside the transaction of what it is
     about: nothing is told that did not happen, and deliveries begin after the commit.
@@ -41,12 +42,12 @@ def tell(
     is told: the same key is told to a person once, however often this is called; without one it is made from
     kind, subject, address and `now`. With `project`, the project's webhooks hear it too. Mails with the same
     `thread` (such as the key of a request) form a thread. `facts` are values for programs (JSON): webhooks
-    carry them beside the text.
+    carry them beside the text. `only` leaves out channels, such as the one that has just failed.
     """
     told = {person.pk: person for person in people if person.is_active}
     key = key or _key(kind, subject, url, now)
     with transaction.atomic():
-        channels = channels_of(told.values(), kind)
+        channels = {pk: chosen & set(only) for pk, chosen in channels_of(told.values(), kind).items()}
         new = _notify(
             told, channels, kind=kind, subject=subject, body=body, url=url, key=key, project=project,
             thread=thread, now=now,
@@ -55,7 +56,7 @@ def tell(
             *_mails(new, channels, kind=kind, now=now),
             *_calls(
                 new, channels, kind=kind, key=key, project=project, now=now, subject=subject, body=body,
-                url=url, facts=facts or {},
+                url=url, facts=facts or {}, only=only,
             ),
         ]  # fmt: skip
         if deliveries:
@@ -137,12 +138,13 @@ def _calls(
     key: str,
     project: Project | None,
     now: datetime,
+    only: Collection[Channel],
     **content: Any,
 ) -> list[Delivery]:
     rows = {row.person_id: row for row in new}
     wanting = [pk for pk in rows if Channel.WEBHOOK in channels[pk]]
     whose = Q(person__in=wanting)
-    if project is not None and kind in FOR_PROJECTS:
+    if project is not None and kind in FOR_PROJECTS and Channel.WEBHOOK in only:
         whose |= Q(project=project)
     elif not wanting:
         return []

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import formats, timezone, translation
+from django.utils import timezone, translation
+from django.utils.dateformat import format as date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext
 
@@ -74,7 +75,7 @@ def _plain(value: Any) -> Any:
 
 def _said(value: Any) -> str:
     if isinstance(value, datetime):
-        return formats.date_format(timezone.localtime(value), "SHORT_DATETIME_FORMAT")
+        return date_format(timezone.localtime(value), "Y-m-d H:i")
     if isinstance(value, timedelta):
         from portal.templatetags.ui import human_duration
 

@@ -26,9 +26,16 @@ def say(*people: User, kind: Kind = Kind.REQUEST, key: str = "k", project: Proje
     )  # fmt: skip
 
 
-def hook(**owner: object) -> Webhook:
-    by = owner.get("person") or owner.pop("by")
-    return Webhook.objects.create(url="https://a.test/", secret=b"", created_by=by, created_at=NOW, **owner)
+def hook(*, by: User, project: Project | None = None) -> Webhook:
+    """A webhook of a person, or one of a project that the person made."""
+    return Webhook.objects.create(
+        url="https://a.test/",
+        secret=b"",
+        created_by=by,
+        created_at=NOW,
+        person=None if project else by,
+        project=project,
+    )
 
 
 def test_everybody_is_told_once_however_often_it_is_told(cast: Cast) -> None:
@@ -50,9 +57,9 @@ def test_nobody_is_told_who_may_no_longer_sign_in(cast: Cast) -> None:
 
 
 def test_what_did_not_happen_is_not_told(cast: Cast) -> None:
-    with pytest.raises(ZeroDivisionError), transaction.atomic():
+    with transaction.atomic():
         say(cast.member)
-        1 / 0  # noqa: B018 - that is the point
+        transaction.set_rollback(True)
     assert not Notification.objects.exists()
 
 
@@ -71,7 +78,7 @@ def test_times_are_told_in_the_readers_zone() -> None:
     text = Text("until %(at)s", at=datetime(2026, 3, 10, 23, 30, tzinfo=UTC))
     assert Text.read(text.as_json()) == text
     with timezone.override("Asia/Shanghai"):
-        assert "03/11/2026 7:30" in str(text)
+        assert str(text) == "until 2026-03-11 07:30"
 
 
 def test_a_text_that_lacks_a_value_is_a_defect_at_once() -> None:
@@ -115,13 +122,14 @@ def test_who_does_not_want_it_in_the_portal_is_not_shown_it(cast: Cast) -> None:
 
 
 def test_webhooks_of_the_person_and_of_the_project_are_called_once(cast: Cast) -> None:
-    own, theirs = hook(person=cast.member), hook(project=cast.project, by=cast.lead)
-    hook(person=cast.stranger)
+    own, theirs = hook(by=cast.member), hook(project=cast.project, by=cast.lead)
+    hook(by=cast.stranger)
     hook(project=cast.other, by=cast.stranger)
     for _ in range(2):
         say(cast.member, cast.teammate, project=cast.project)
     assert set(Delivery.objects.values_list("webhook", flat=True)) == {own.pk, theirs.pk}
     payload = Delivery.objects.get(webhook=theirs).payload
+    assert payload is not None
     assert payload["type"] == "notification.request"
     assert payload["data"]["facts"] == {"state": "ended"}
     assert payload["data"]["project"] == "tides"
@@ -136,7 +144,7 @@ def test_messages_of_people_are_none_of_a_projects_webhook(cast: Cast) -> None:
 def test_the_outbox_is_announced_after_the_commit(
     cast: Cast, django_capture_on_commit_callbacks: object, announced: list[str]
 ) -> None:
-    hook(person=cast.member)
+    hook(by=cast.member)
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator] # pytest-django's fixture
         say(cast.member)
         assert announced == []
