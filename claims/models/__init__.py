@@ -7,6 +7,7 @@ from claims.models.charges import Charge, CostCentre
 from claims.models.launches import Launch, LaunchTemplate
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
+from claims.models.news import HolderMessage, Idleness, Mute, Watch
 from claims.models.pools import GrowablePool
 from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
@@ -46,11 +47,14 @@ __all__ = [
     "Draft",
     "Flavor",
     "GrowablePool",
+    "HolderMessage",
+    "Idleness",
     "Launch",
     "LaunchTemplate",
     "LedgerAudit",
     "LedgerCursor",
     "LedgerPolicy",
+    "Mute",
     "Placement",
     "Price",
     "PriceBook",
@@ -66,4 +70,5 @@ __all__ = [
     "SavedRequest",
     "Statement",
     "StatementLine",
+    "Watch",
 ]

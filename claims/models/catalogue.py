@@ -78,6 +78,10 @@ class Flavor(models.Model):
     approval = models.CharField(max_length=14, choices=Approval.choices, default=Approval.NONE)
     # Whether somebody may decide about a request of their own.
     own_approval = models.BooleanField(default=False)
+    # After so many hours without any Pod but the hold's, its people are reminded (0 = never), and, if so, the
+    # device is given back.
+    idle_hours = models.PositiveIntegerField(default=0)
+    idle_release = models.BooleanField(default=False)
 
     # How many days ahead it can be booked; 0 = not at all.
     bookable_days = models.PositiveIntegerField(default=28)

@@ -71,6 +71,7 @@ class Request(models.Model):
         PARTLY = "partly", _("some of its Pods still wait for a device")
         RELEASED = "released", _("released by a person")
         EXPIRED = "expired", _("the time asked for is over")
+        IDLE = "idle", _("nobody used it")
         NOT_DECIDED = "not-decided", _("nobody decided about it in time")
         STILL_USED = "still-used", _("Pods still use it: they hold the device, and it still costs")
         REPLACED = "replaced", _("another request has taken its place")
