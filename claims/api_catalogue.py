@@ -54,6 +54,12 @@ class FlavorIn(serializers.Serializer[Any]):
     groups = serializers.ListField(child=serializers.CharField(), required=False, help_text="Names.")
     approval = serializers.ChoiceField(choices=Flavor.Approval.choices, required=False)
     own_approval = serializers.BooleanField(required=False)
+    bookable_days = serializers.IntegerField(
+        required=False, help_text="How many days ahead it can be booked; 0: not at all."
+    )
+    bookings_kept = serializers.BooleanField(
+        required=False, help_text="Requests that would run into a booking are refused, not only warned."
+    )
 
 
 class FlavorChangeIn(FlavorIn):
@@ -107,6 +113,8 @@ class FlavorOut(serializers.Serializer[Any]):
     default_hours = serializers.IntegerField()
     max_hours = serializers.IntegerField()
     approval = serializers.ChoiceField(choices=Flavor.Approval.choices)
+    bookable_days = serializers.IntegerField(help_text="0: it cannot be booked.")
+    bookings_kept = serializers.BooleanField()
     free = serializers.IntegerField(allow_null=True, help_text="Null: not known, which is not zero.")
     total = serializers.IntegerField(allow_null=True)
     typical_wait_seconds = serializers.IntegerField(allow_null=True, help_text="Null: too few cases to say.")

@@ -97,7 +97,7 @@ def decide(
     rejection ends it. Raises UnableToDecide, and PermissionDenied for who may not."""
     if access.only_looks():
         raise UnableToDecide(access.why_only_looks())
-    text = _comment(comment, verdict)
+    text = read_comment(comment, verdict)
     with transaction.atomic():
         request.refresh_from_db(from_queryset=Request.objects.select_for_update())
         decisions = list(request.decisions.all())
@@ -147,7 +147,8 @@ def decide(
             )
 
 
-def _comment(comment: object, verdict: str) -> str:
+def read_comment(comment: object, verdict: str) -> str:
+    """What is said with a decision; a rejection needs it. Raises UnableToDecide."""
     try:
         text = read_text({"comment": comment}, "comment", limit=MAX_COMMENT)
     except WrongValue as error:

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from claims.flavors import ICONS, MAX_COUNT, MAX_HOURS, Terms
+from claims.flavors import ICONS, MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, Terms
 from claims.models import Flavor, Placement
 from claims.placement_terms import COLUMNS, lines_of
 from inventory.models import Cluster, CountedUnits, DeviceClass
@@ -95,6 +95,16 @@ class FlavorForm(DomainForm):
         label=_("Who has to approve a request"), widget=forms.Select(choices=Flavor.Approval.choices)
     )
     own_approval = forms.BooleanField(label=_("A person may approve a request of their own"), required=False)
+    bookable_days = forms.CharField(
+        label=_("Bookable how many days ahead"),
+        help_text=_("0: it cannot be booked, only requested."),
+        widget=forms.NumberInput(attrs={"min": 0, "max": MAX_BOOKABLE_DAYS, "inputmode": "numeric"}),
+    )
+    bookings_kept = forms.BooleanField(
+        label=_("Bookings are kept"),
+        required=False,
+        help_text=_("Requests that would run into a booking are refused, not only warned."),
+    )
 
     def __init__(
         self, *, values: Mapping[str, Any], errors: Mapping[str, Sequence[str]] | None = None

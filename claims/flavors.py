@@ -39,6 +39,7 @@ ICONS = (
 MAX_COUNT = 32
 HOUR = timedelta(hours=1)
 MAX_HOURS = 90 * 24
+MAX_BOOKABLE_DAYS = 365
 
 
 class UnableToChangeFlavor(Exception):
@@ -73,6 +74,8 @@ class Terms:
     groups: tuple[str, ...] = ()
     approval: str = Flavor.Approval.NONE
     own_approval: bool = False
+    bookable_days: int = 28
+    bookings_kept: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """For audit entries, forms and REST."""
@@ -108,6 +111,8 @@ def terms_of(flavor: Flavor) -> Terms:
         groups=tuple(sorted(group.name for group in flavor.groups.all())),
         approval=flavor.approval,
         own_approval=flavor.own_approval,
+        bookable_days=flavor.bookable_days,
+        bookings_kept=flavor.bookings_kept,
     )
 
 
@@ -132,13 +137,13 @@ class _Reading:
     def text(self, name: str, limit: int) -> str:
         return self.attempt(name, lambda: read_text(self.values, name, limit=limit), "")
 
-    def number(self, name: str, default: int, most: int) -> int:
+    def number(self, name: str, default: int, most: int, *, least: int = 1) -> int:
         def read() -> int:
             number = read_integer(self.values, name)
             if number is None:
                 return default
-            if not 1 <= number <= most:
-                raise WrongValue(_("A number from 1 to %(most)s.") % {"most": most})
+            if not least <= number <= most:
+                raise WrongValue(_("A number from %(least)s to %(most)s.") % {"least": least, "most": most})
             return number
 
         return self.attempt(name, read, default)
@@ -176,6 +181,8 @@ def read_terms(values: Mapping[str, object]) -> Terms:
             plain.approval,
         ),
         own_approval=read_flag(values, "own_approval"),
+        bookable_days=seen.number("bookable_days", plain.bookable_days, MAX_BOOKABLE_DAYS, least=0),
+        bookings_kept=read_flag(values, "bookings_kept"),
     )
     if not terms.name and "name" not in seen.errors:
         seen.wrong("name", _("Give it a name that researchers understand."))

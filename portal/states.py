@@ -37,6 +37,10 @@ _APPEARANCES = {
     "in-use": Appearance("busy", "player-play"),
     "ending": Appearance("wait", "player-stop"),
     "ended": Appearance("off", "circle-dashed-check"),
+    # Bookings (those that wait, are cancelled or refused look like requests and clusters).
+    "booked": Appearance("good", "calendar-check"),
+    "started": Appearance("busy", "player-play"),
+    "missed": Appearance("bad", "calendar-x"),
     # Clusters and their streams.
     "new": Appearance("wait", "sparkles"),
     "synced": Appearance("good", "circle-check"),
