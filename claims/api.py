@@ -8,7 +8,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
+from django.http import Http404
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
@@ -18,15 +20,17 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims import asks, requests
+from claims.again import values_of
 from claims.api_answers import AmountOut, ProblemOut, RequestOut, totals_of
 from claims.asking import UnableToSubmit
 from claims.browse import filtered, get_request_or_404
 from claims.models import Request
 from claims.reading import WHOLE
 from claims.requests import UnableToChange
+from claims.saved import get_saved_or_404
 from claims.story import Story, story
 from portal.accounts.audit import source_ip
-from portal.accounts.models import ApiToken
+from portal.accounts.models import ApiToken, User
 from portal.api import ApiListView, ApiView, Problem
 
 Scope = ApiToken.Scope
@@ -84,6 +88,16 @@ class RequestIn(serializers.Serializer[Any]):
     )
     duration_unit = serializers.ChoiceField(choices=list(asks.UNITS), required=False, default="hours")
     purpose = serializers.CharField(max_length=asks.MAX_PURPOSE)
+    queue = serializers.CharField(
+        required=False,
+        help_text="A LocalQueue of Kueue in the namespace. It admits templates and entitlements only.",
+    )
+    like = serializers.UUIDField(
+        required=False, help_text="Key of a request: what is left out is as it was asked for there."
+    )
+    saved = serializers.UUIDField(
+        required=False, help_text="Key of a saved request: what is left out is as it was saved."
+    )
     key = serializers.UUIDField(
         required=False,
         help_text="Chosen by the client: sent again with it, it is the same request (200, not 201).",
@@ -178,7 +192,7 @@ class RequestListView(ApiListView):
         try:
             made = requests.submit(
                 user=self.person,
-                values=values,
+                values={**_given(values, self.person), **values},
                 key=values.get("key"),
                 now=now,
                 source_ip=source_ip(request),
@@ -248,6 +262,25 @@ class RequestRetryView(_ActionView):
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
         """Start a failed request again under the same name."""
         return self.act(request, key, requests.retry)
+
+
+def _given(values: Mapping[str, object], user: User) -> Mapping[str, str]:
+    """What a request or a saved one that is named gives where nothing is said."""
+    sources: Mapping[str, Callable[[uuid.UUID], Mapping[str, str]]] = {
+        "like": lambda key: values_of(get_request_or_404(user, key)),
+        "saved": lambda key: get_saved_or_404(user, key).values,
+    }
+    given: dict[str, str] = {}
+    for name, read in sources.items():
+        if (typed := values.get(name)) in (None, ""):
+            continue
+        try:
+            given |= read(uuid.UUID(str(typed)))
+        except ValueError:
+            raise exceptions.ValidationError({name: [_("The key must be a UUID.")]}) from None
+        except (Http404, PermissionDenied):
+            raise exceptions.ValidationError({name: [_("There is none of this key for you.")]}) from None
+    return given
 
 
 def _created(made: Request) -> Response:

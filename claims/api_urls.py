@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from claims import api, api_approvals, api_chargeback
+from claims import api, api_approvals, api_chargeback, api_saved
 from claims import api_catalogue as flavors
 
 urlpatterns = [
@@ -31,6 +31,8 @@ urlpatterns = [
         "requests/<uuid:key>/approve/", api_approvals.RequestApproveView.as_view(), name="api-request-approve"
     ),
     path("requests/<uuid:key>/reject/", api_approvals.RequestRejectView.as_view(), name="api-request-reject"),
+    path("saved-requests/", api_saved.SavedListView.as_view(), name="api-saved-list"),
+    path("saved-requests/<uuid:key>/", api_saved.SavedDetailView.as_view(), name="api-saved-detail"),
     path("requests/", api.RequestListView.as_view(), name="api-request-list"),
     path("requests/<uuid:key>/", api.RequestDetailView.as_view(), name="api-request-detail"),
     path("requests/<uuid:key>/hold/", api.RequestHoldView.as_view(), name="api-request-hold"),

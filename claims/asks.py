@@ -6,6 +6,7 @@ before anything is refused.
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
 from claims.options import Ground, chosen, read_options
 from claims.places import choices_of
+from claims.queueing import read_queue, refusals
 from claims.quotas_guard import refuse_early
 from claims.reading import WrongValue, read_choice, read_integer, read_quantity, read_text
 from inventory.models import Cluster, DeviceClass, DeviceProfile, NamespaceBinding
@@ -54,6 +56,7 @@ FIELDS = (
     "count",
     "min_memory",
     *OPTIONS,
+    "queue",
     "shape",
     "duration",
     "duration_unit",
@@ -127,6 +130,7 @@ def read(values: Mapping[str, object], *, user: User, now: datetime) -> Reading:
         seen.shape = attempt("shape", lambda: _shape(values, seen)) or ""
     if seen.cluster is not None and seen.choice_made and chosen(values):
         _beyond(values, seen, user)
+    _through_queue(values, seen, attempt)
     if not hangs("duration"):
         seen.duration = attempt("duration", lambda: _duration(values, seen.flavor))
     seen.purpose = attempt("purpose", lambda: _purpose(values)) or ""
@@ -181,6 +185,16 @@ def _beyond(values: Mapping[str, object], seen: Reading, user: User) -> None:
         count=seen.count or 1,
     )
     seen.options = read_options(values, ground, wrong=wrong)
+
+
+def _through_queue(values: Mapping[str, object], seen: Reading, attempt: Callable[..., Any]) -> None:
+    """The queue of Kueue, and what it does not admit."""
+    queue = attempt("queue", lambda: read_queue(values, cluster=seen.cluster, namespace=seen.namespace))
+    if not queue:
+        return
+    seen.options = replace(seen.options, queue=queue)
+    for name, message in refusals(seen):
+        seen.errors.setdefault(name, []).append(message)
 
 
 def _no_class_beside(values: Mapping[str, object], device_class: str) -> None:

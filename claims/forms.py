@@ -16,7 +16,8 @@ from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
 from claims.options import attributes_of
 from claims.places import choices_of
-from inventory.models import Cluster, DeviceClass
+from claims.queueing import off_by_queue, queues_of
+from inventory.models import Cluster, DeviceClass, LocalQueue
 from portal.accounts.models import User
 from portal.templatetags.ui import human_duration
 
@@ -94,6 +95,12 @@ class RequestForm(forms.Form):
         required=False,
         widget=forms.Textarea(attrs=_LINES | {"class": "cd-mono"}),
     )
+    queue = forms.CharField(
+        label=_("Queue of Kueue"),
+        required=False,
+        widget=_refilling(),
+        help_text=_("Your Jobs wait in it until it admits them; empty for none."),
+    )
     shape = forms.CharField(label=_("Shape"), widget=forms.RadioSelect)
     duration = forms.CharField(
         label=_("For how long"), widget=forms.NumberInput(attrs={"min": 1, "inputmode": "numeric"})
@@ -146,7 +153,16 @@ class RequestForm(forms.Form):
         classes = DeviceClass.objects.filter(cluster=seen.cluster).order_by("name")
         names = classes.values_list("name", flat=True) if seen.cluster and not seen.flavor else []
         self._choose("device_class", [("", _t("choose…")), *((name, name) for name in names)], values)
-        shapes = [shape for shape in Request.Shape.choices if (shape[0] == _ENTITLED) == self.by_plugin]
+        self.queues = queues_of(seen.cluster, seen.namespace)
+        self._choose(
+            "queue", [("", _t("none")), *((row.name, _queue_label(row)) for row in self.queues)], values
+        )
+        self.off = off_by_queue(str(values.get("queue") or ""), by_plugin=self.by_plugin)
+        shapes = [
+            shape
+            for shape in Request.Shape.choices
+            if (shape[0] == _ENTITLED) == self.by_plugin and shape[0] not in self.off
+        ]
         self._choose("shape", [(value, str(label)) for value, label in shapes], values)
         self._choose("duration_unit", [("hours", _t("hours")), ("days", _t("days"))], values)
         if seen.flavor is not None:
@@ -167,6 +183,20 @@ class RequestForm(forms.Form):
     def beyond(self) -> bool:
         """Whether something beyond the ordinary was chosen: then it is not folded away."""
         return any(self[name].value() or self[name].errors for name in OPTIONS)
+
+    @property
+    def switched_off(self) -> bool:
+        """Whether a queue takes choices away that would be there without it."""
+        return bool(self.off)
+
+    def shows(self, name: str) -> bool:
+        """Whether a field beyond the ordinary is there to be filled in; what was typed is never hidden."""
+        return name not in self.off or bool(self[name].value() or self[name].errors)
+
+    @property
+    def shown(self) -> Mapping[str, bool]:
+        """The same for templates."""
+        return {name: self.shows(name) for name in OPTIONS}
 
     @property
     def several_pools(self) -> bool:
@@ -203,6 +233,13 @@ class RequestForm(forms.Form):
         widget.choices = [*choices, *extra]
 
 
+def _queue_label(queue: LocalQueue) -> str:
+    """Its name, and how many wait in it."""
+    if not queue.pending:
+        return queue.name
+    return _t("%(queue)s (%(waiting)s waiting)") % {"queue": queue.name, "waiting": queue.pending}
+
+
 _ENTITLED = Request.Shape.ENTITLEMENT.value
 # What a flavor has a usual value for.
 _USUAL = ("count", "min_memory", "duration", "duration_unit", "shape")
@@ -220,7 +257,7 @@ def initial_values(*, user: User, now: datetime, chosen: Mapping[str, Any]) -> d
         old = _usual(_visible(user, before))
         typed = {name: value for name, value in typed.items() if name not in _USUAL or value != old.get(name)}
         # A cluster and a class belong to what was chosen before.
-        for name in ("pool", "device_class", *(["cluster", "namespace"] if flavor else [])):
+        for name in ("pool", "device_class", "queue", *(["cluster", "namespace"] if flavor else [])):
             typed.pop(name, None)
     values: dict[str, str] = {
         "key": str(uuid.uuid4()),
@@ -244,6 +281,9 @@ def initial_values(*, user: User, now: datetime, chosen: Mapping[str, Any]) -> d
         clusters = list(Cluster.objects.filter(enabled=True).order_by("name"))
         bound = [c for c in clusters if project and namespaces_of(project, c, now=now)]
         values["cluster"] = next((c.name for c in [*bound, *clusters]), "")
+    if values.get("queue") and values["shape"] == Request.Shape.CLAIM:
+        # Kueue admits no claims that Pods share.
+        values["shape"] = Request.Shape.TEMPLATE.value
     return values
 
 

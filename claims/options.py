@@ -54,6 +54,8 @@ class Options:
     share: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = ()
     expression: str = ""
+    # The LocalQueue of Kueue that its workloads go through; "" = none. Of every backend, so not in NAMES.
+    queue: str = ""
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in NAMES)
@@ -68,6 +70,7 @@ class Options:
             "share": dict(self.share),
             "tolerations": [dict(entry) for entry in self.tolerations],
             "expression": self.expression,
+            "queue": self.queue,
         }
         return {name: value for name, value in found.items() if value}
 

@@ -69,22 +69,26 @@ def kueue_job(use: Use, *, queue: str) -> Manifest:
     return made
 
 
-def kueue_refuses(shape: str, spec: Mapping[str, Any]) -> str:
+def kueue_refusals(shape: str, spec: Mapping[str, Any]) -> list[str]:
     """What of a request Kueue does not admit: "claim" (claims that Pods share), "alternatives",
-    "constraints", "config", "admin-access"; "" = nothing."""
+    "constraints", "config", "admin-access"; empty = it admits all."""
     if shape == ENTITLEMENT:
-        return ""
-    if shape != TEMPLATE:
-        return "claim"
+        return []
     devices = spec.get("devices") or {}
     exact = [part["exactly"] for part in devices.get("requests") or () if "exactly" in part]
     found = {
+        "claim": shape != TEMPLATE,
         "alternatives": any("firstAvailable" in part for part in devices.get("requests") or ()),
         "constraints": bool(devices.get("constraints")),
         "config": bool(devices.get("config")),
         "admin-access": any(part.get("adminAccess") for part in exact),
     }
-    return next((name for name, there in found.items() if there), "")
+    return [name for name, there in found.items() if there]
+
+
+def kueue_refuses(shape: str, spec: Mapping[str, Any]) -> str:
+    """The first of what Kueue does not admit; "" = it admits all."""
+    return next(iter(kueue_refusals(shape, spec)), "")
 
 
 def _resources(use: Use) -> Manifest:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from claims.views import approvals, catalogue, cost, flavors, history, requests
+from claims.views import approvals, catalogue, cost, flavors, history, requests, saved
 
 urlpatterns = [
     path("catalogue/", catalogue.catalogue, name="catalogue"),
@@ -19,6 +19,10 @@ urlpatterns = [
     path("flavors/<slug:slug>/places/<int:pk>/switch/", flavors.placement_switch, name="placement-switch"),
     path("requests/", requests.request_list, name="request-list"),
     path("requests/new/", requests.request_create, name="request-create"),
+    path("requests/saved/", saved.saved_list, name="saved-list"),
+    path("requests/saved/new/", saved.saved_create, name="saved-create"),
+    path("requests/saved/<uuid:key>/", saved.saved_edit, name="saved-edit"),
+    path("requests/saved/<uuid:key>/delete/", saved.saved_delete, name="saved-delete"),
     path("requests/preview/", requests.request_preview, name="request-preview"),
     path("requests/<uuid:key>/", requests.request_detail, name="request-detail"),
     path("requests/<uuid:key>/approve/", approvals.request_approve, name="request-approve"),

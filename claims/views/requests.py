@@ -1,10 +1,11 @@
 """Requests: list, form with its live panel, page of one request, and what people do with it."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -12,20 +13,23 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims import asks, requests
+from claims.again import values_of
 from claims.approvals import decidable, may_decide
 from claims.asking import UnableToSubmit
 from claims.browse import get_request_or_404, may_end
 from claims.forms import RequestForm, initial_values
 from claims.listing import REQUEST_HEADER, request_lines, requests_for
-from claims.models import Request
+from claims.models import LaunchTemplate, Request
 from claims.preview import preview
 from claims.pricing import price_list
 from claims.requests import UnableToChange
+from claims.saved import get_saved_or_404
+from claims.saved_forms import SavingForm
 from claims.story import Story, story, why_not
 from portal import access, csvs, htmx, lists
 from portal.access import person
 from portal.accounts.audit import source_ip
-from portal.accounts.models import Project
+from portal.accounts.models import Project, User
 
 EXPORT_CHUNK = 500
 
@@ -55,7 +59,10 @@ def request_list(request: HttpRequest) -> HttpResponseBase:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def request_create(request: HttpRequest) -> HttpResponse:
-    """The form. Submitting asks the cluster on trial first; what was typed stays on any error."""
+    """The form. Submitting asks the cluster on trial first; what was typed stays on any error.
+
+    `like` (the key of a request) and `saved` (of a saved one) fill it in; what of that is no longer possible
+    is told next to its field."""
     user, now = person(request), timezone.now()
     if request.method == "POST":
         try:
@@ -68,10 +75,15 @@ def request_create(request: HttpRequest) -> HttpResponse:
             )
         except UnableToSubmit as error:
             form = RequestForm(user=user, now=now, values=request.POST.dict(), errors=error.errors)
-            return _form_page(request, form, status=422)
+            return form_page(request, form, status=422)
+        if launch := chosen_launch(request.POST):
+            return htmx.redirect(request, "launch-start", made.key, launch.slug)
         return htmx.redirect(request, "request-detail", made.key)
-    values = initial_values(user=user, now=now, chosen=request.GET)
-    return _form_page(request, RequestForm(user=user, now=now, values=values))
+    given, told = _filled_in(request, user)
+    values = initial_values(user=user, now=now, chosen={**given, **request.GET.dict()})
+    # What somebody else once typed is judged at once; what nobody has typed yet is not.
+    errors = asks.read(values, user=user, now=now).errors if told else None
+    return form_page(request, RequestForm(user=user, now=now, values=values, errors=errors), told=told)
 
 
 @require_safe
@@ -97,6 +109,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
         "request_": found,
         "why_not": why_not(found),
         "may_act": access.may_work_in(user, found.project),
+        "may_ask": bool(asks.projects_for(user)),
         "may_end": may_end(user, found),
         "may_decide": may_decide(user, found, told.decisions),
     }
@@ -151,15 +164,55 @@ def request_cancel(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _form_page(request: HttpRequest, form: RequestForm, *, status: int = 200) -> HttpResponse:
+def form_page(
+    request: HttpRequest,
+    form: RequestForm,
+    *,
+    status: int = 200,
+    told: tuple[str, str] | None = None,
+    saving: SavingForm | None = None,
+) -> HttpResponse:
+    """The form as it is; `told` (tone and text) says where its values come from, `saving` is what was typed
+    to save it as a template."""
     context = {
         "form": form,
+        "told": told,
+        "saving": saving or SavingForm(projects=form.projects),
+        "launch": chosen_launch(request.POST if request.method == "POST" else request.GET),
         "no_project": not form.projects,
         "no_cluster": not form.clusters,
         "flavored": form.reading.flavor is not None,
         "preview": preview(form.reading, prices=price_list(), now=timezone.now()),
     }
     return htmx.render(request, "claims/request_form.html", context, partial="fields", status=status)
+
+
+def chosen_launch(values: Mapping[str, Any]) -> LaunchTemplate | None:
+    """What is to be started on the request once it is made."""
+    slug = str(values.get("launch") or "")[:40]
+    return LaunchTemplate.objects.offered().filter(slug=slug).first() if slug else None
+
+
+def _filled_in(request: HttpRequest, user: User) -> tuple[Mapping[str, str], tuple[str, str] | None]:
+    """The values of a request or of a saved one that the address names, and what to say about them. Http404
+    for one that the reader may not know of."""
+    if key := _key(request.GET.get("like")):
+        like = get_request_or_404(user, key)
+        said = _("Filled in as in %(name)s. Look it over: prices and what is free may have changed.")
+        return values_of(like), ("info", said % {"name": like.object_name})
+    if key := _key(request.GET.get("saved")):
+        saved = get_saved_or_404(user, key)
+        return saved.values, ("info", _("Filled in from “%(name)s”.") % {"name": saved.name})
+    return {}, None
+
+
+def _key(typed: str | None) -> uuid.UUID | None:
+    if not typed:
+        return None
+    try:
+        return uuid.UUID(typed)
+    except ValueError:
+        raise Http404 from None
 
 
 def _act(

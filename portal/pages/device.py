@@ -20,7 +20,7 @@ from inventory.device_history import changes_of
 from inventory.holders import Holder, holders_of, pods_using
 from inventory.likeness import classes_of, expression_for
 from inventory.mirror.taint_rules import rules_on
-from inventory.models import Device, Node
+from inventory.models import Device, DeviceClass, Node
 from inventory.physical import twins_of
 from portal import htmx
 from portal.access import may_read_everything, person
@@ -98,6 +98,7 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "capacities": describe.capacities(device, consumed=[holder.consumed for holder in own]),
         "classes": classes,
         "like": expression_for(device.profile),
+        "like_query": _like_query(device, classes),
         "instances": instances_of(device, neighbours, holders, coverage),
         "pods": pods_using(
             [holder for found in holders.values() for holder in found], cluster_id=device.cluster_id
@@ -110,6 +111,22 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "raw": describe.as_yaml(describe.published(device)),
     }
     return htmx.render(request, "pages/device.html", context)
+
+
+def _like_query(device: Device, classes: Sequence[DeviceClass]) -> str:
+    """The request form, filled in for one like this: its class, what makes out its kind where the class
+    admits others, and its memory."""
+    if not classes:
+        return ""
+    narrowest = classes[0]
+    wanted = {"cluster": device.cluster.name, "device_class": narrowest.name}
+    if getattr(narrowest, "kinds", 1) > 1:
+        wanted["expression"] = expression_for(device.profile)
+    if memory := device.profile.memory_bytes:
+        exact, rest = divmod(memory, 2**20)
+        # What drivers publish is seldom a whole number of mebibytes: no more than it has is asked for.
+        wanted["min_memory"] = f"{exact // 1024}Gi" if not rest and not exact % 1024 else f"{exact}Mi"
+    return urlencode(wanted)
 
 
 # --- the ledger's part ----------------------------------------------------------------------------

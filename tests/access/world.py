@@ -17,7 +17,7 @@ from pytest_django import DjangoDbBlocker
 
 from claims import flavors, requests
 from claims.manifests import REQUEST_LABEL
-from claims.models import Allocation, Flavor, Placement, Price, PriceBook, Request
+from claims.models import Allocation, Flavor, Placement, Price, PriceBook, Request, SavedRequest
 from claims.price_drafts import create_draft
 from inventory import clusters
 from inventory.cdi import tokens as node_tokens
@@ -202,6 +202,9 @@ def make_world(answering: AccessCluster) -> World:
     )
     failed = make_request(cast, cluster, state=Request.State.FAILED)
     fresh = make_request(cast, cluster, state=Request.State.SUBMITTED)
+    saved = SavedRequest.objects.create(
+        owner=cast.member, project=cast.project, name="Every night", created_at=now, changed_at=now
+    )
     waiting = make_request(
         cast, cluster, state=Request.State.WAITING_FOR_APPROVAL, approval=Flavor.Approval.LEAD
     )
@@ -220,6 +223,7 @@ def make_world(answering: AccessCluster) -> World:
             "fresh-request": fresh.key,
             "failed-request": failed.key,
             "waiting-request": waiting.key,
+            "saved": saved.key,
             "finding": finding.pk,
             "known-finding": known.pk,
             "task": task.pk,

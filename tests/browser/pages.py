@@ -172,6 +172,9 @@ PAGES: tuple[Page, ...] = (
     at("request-detail", *PROJECT, key="request-in-use"),
     at("request-detail", *PROJECT, key="request-waiting-for-device", variant="waiting"),
     at("request-detail", *PROJECT, key="request-failed", variant="failed"),
+    at("saved-list"),
+    at("saved-edit", "member", "lead", "administrator", key="saved"),
+    at("saved-delete", "member", "lead", "administrator", key="saved"),
     at("request-release", "member", "lead", "administrator", key="request-in-use"),
     at("request-cancel", "member", "administrator", key="request-submitted"),
     at("history"),
@@ -242,6 +245,7 @@ NOT_PAGES: dict[str, str] = {
     "request-approve": "post",
     "request-reject": "post",
     "request-hold": "post",
+    "saved-create": "post",
     "request-retry": "post",
     # What leads elsewhere, or is only there for who came from elsewhere.
     "oidc-login": "step",

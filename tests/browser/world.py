@@ -16,7 +16,7 @@ from allauth.mfa.totp.internal.auth import TOTP
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
-from claims.models import Allocation, Consumer, Flavor, Placement, Price, PriceBook, Request
+from claims.models import Allocation, Consumer, Flavor, Placement, Price, PriceBook, Request, SavedRequest
 from inventory.cdi import intake, tokens
 from inventory.findings.evaluation import evaluate
 from inventory.findings.thresholds import Thresholds
@@ -131,6 +131,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
     return World(
         cast=cast,
         things={
+            "saved": _saved(cast).key,
             **fleet,
             **requests,
             **cdi,
@@ -471,3 +472,12 @@ def _news(cast: Cast, size: int) -> Webhook:
         )
     Webhook.objects.filter(pk=hook.pk).update(failing_since=now - timedelta(hours=1), failures=4)
     return hook
+
+
+def _saved(cast: Cast) -> SavedRequest:
+    """One that is shared with the project."""
+    now = timezone.now()
+    return SavedRequest.objects.create(
+        owner=cast.member, project=cast.project, name="Every night", created_at=now, changed_at=now,
+        values={"flavor": "h100", "count": "2", "purpose": "Tides of the North Sea"},
+    )  # fmt: skip
