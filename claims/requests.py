@@ -14,7 +14,7 @@ from django.db.models import Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
-from claims import manifests, quotas_guard
+from claims import manifests, news, quotas_guard
 from claims.approval_rules import approval_for
 from claims.asking import Ask, UnableToSubmit
 from claims.asks import parse, parse_key
@@ -89,6 +89,8 @@ def submit(
             record(request, "request.submit", actor=user, now=now, after=_summary(request), ip=source_ip)
             if request.due_at is not None:
                 _announce(request)
+            if request.state == State.WAITING_FOR_APPROVAL:
+                news.tell_approvers(request, now=now)
             if within is not None:
                 within(request)
     except IntegrityError:
@@ -212,6 +214,20 @@ def lapse(*, request: Request, now: datetime) -> bool:
     did."""
     if request.expires_at is None or request.expires_at > now:
         return False
+def give_back_idle(*, request: Request, now: datetime) -> bool:
+    """End a request whose devices nobody has used for as long as its flavor bears, by the desk itself.
+    Returns whether it did: not when somebody has begun to use it meanwhile."""
+    return _end(
+        request,
+        (State.ALLOCATED,),
+        now=now,
+        actor=None,
+        reason=Reason.IDLE,
+        action="request.idle-release",
+        ip=None,
+    )
+
+
     return transition(
         request,
         to=State.EXPIRED,
@@ -275,6 +291,7 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
     waits = approval != Flavor.Approval.NONE
     placed = ask.placement
     return Request(
+            news.tell_of_transition(request, before=expected, actor=actor, now=now)
         key=key,
         project=ask.project,
         requester=ask.user,
