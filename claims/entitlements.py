@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from claims import manifests
+from claims.ledger import storage
 from claims.models import Request, RequestPod
 from inventory.models import Cluster, Pod
 
@@ -54,3 +55,5 @@ def remember(
     new = wanted.keys() - set(known)
     if new:
         RequestPod.objects.bulk_create([wanted[uid] for uid in sorted(new)], ignore_conflicts=True)
+        # Until now their namespace paid.
+        storage.refold(cluster=cluster, uids=new)

@@ -230,6 +230,11 @@ STATICFILES_FINDERS = [
 ]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    # Observations of closed periods: `manage.py ledger archive`.
+    "archive": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": str(env.path("CLAIMDESK_ARCHIVE_DIR", DATA_DIR / "archive"))},
+    },
     "staticfiles": {
         # Hashed names may be cached for ever; tests run without a collected folder.
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"

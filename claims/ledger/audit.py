@@ -1,74 +1,330 @@
-"""The ledger's invariants, checked on the stored rows. A violation is named, never mended silently."""
+"""The ledger's invariants, checked on the stored rows. A violation is named, never mended silently.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+======================  ==============================================================================
+negative-interval       it ends before it begins, or is less than certain
+overlap                 two claims held one exclusive device (`contests`)
+over-capacity           shares, counters or units in use exceed what there is, so that idle is negative
+not-conserved           allocated + idle + unavailable + unknown is not the time a piece of hardware existed
+open-unknown            open here, and the last completed list does not know it
+missing                 allocated in the mirror, and not open here
+======================  ==============================================================================
+"""
 
-from django.db.models import F, Q
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import Any
 
-from claims.models import Allocation
-from inventory.models import Claim, Cluster, Stream
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-# Times in the API have whole seconds: two neighbours may overlap by that much without anything being wrong.
-PRECISION = timedelta(seconds=1)
+from claims.curves import moment, us
+from claims.ledger.conservation import WHOLE, Number, Piece, Span, Sums, Use, add_up, parts_of, spans
+from claims.models import Allocation, LedgerCursor
+from claims.watched import watched
+from inventory.coverage import coverage_of
+from inventory.models import (
+    Claim,
+    Cluster,
+    CountedUnits,
+    Device,
+    Observation,
+    Pod,
+    ResourceSlice,
+    Stream,
+)
+from portal.dra import model as dra
+
+Kind = Observation.Kind
+DeviceName = tuple[str, str, str]
+FINISHED = ("Succeeded", "Failed")
+_ROW = (
+    *("driver", "pool_name", "device_name", "share_id", "consumed_capacity", "capacity", "counters"),
+    *("started_us", "ended_us"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """One broken invariant: `code` names which, `where` the interval, `detail` what is wrong with it."""
+    """One broken invariant: `code` names which, `where` the interval or device, `detail` what is wrong."""
 
     code: str
     where: str
     detail: str
 
 
-def audit(*, cluster: Cluster) -> Iterator[Violation]:
-    """All violations in the ledger of `cluster`."""
-    yield from _negative(cluster)
-    yield from _overlaps(cluster)
-    yield from _unknown_open(cluster)
+@dataclass
+class Audited:
+    """`sums` is the time of all pieces of hardware up to now."""
+
+    violations: list[Violation] = field(default_factory=list)
+    sums: Sums = field(default_factory=Sums)
+    pieces: int = 0
+    since: datetime | None = None
+
+
+def audit(*, cluster: Cluster, now: datetime) -> Audited:
+    """Everything about the ledger of `cluster`. Reads all of it."""
+    found = Audited()
+    found.violations += _negative(cluster)
+    found.violations += _overlaps(cluster)
+    _conserve(cluster, now, found)
+    found.violations += _units(cluster)
+    found.violations += _unknown_open(cluster)
+    found.violations += _missing(cluster)
+    return found
 
 
 def _negative(cluster: Cluster) -> Iterator[Violation]:
     rows = Allocation.objects.filter(cluster=cluster).filter(
-        Q(ended_at__lt=F("started_at")) | Q(end_uncertainty_us__lt=0) | Q(start_uncertainty_us__lt=0)
+        Q(ended_at__lt=F("started_at"))
+        | Q(end_uncertainty_us__lt=0)
+        | Q(start_uncertainty_us__lt=0)
+        | Q(end_cut_us__lt=0)
     )
     for row in rows.iterator():
         yield Violation(
-            code="negative-interval",
-            where=_where(row),
-            detail=f"from {row.started_at} to {row.ended_at}",
+            code="negative-interval", where=_where(row), detail=f"from {row.started_at} to {row.ended_at}"
         )
 
 
 def _overlaps(cluster: Cluster) -> Iterator[Violation]:
     """Exclusive devices (no share, no admin access) belong to one claim at a time."""
-    rows = Allocation.objects.filter(cluster=cluster, share_id="", admin_access=False)
-    rows = rows.order_by("driver", "pool_name", "device_name", "started_at", "id")
-    previous: Allocation | None = None
-    for row in rows.iterator():
-        same_device = previous is not None and _device(previous) == _device(row)
-        if previous is not None and same_device:
-            slack = timedelta(microseconds=row.start_uncertainty_us) + PRECISION
-            if previous.ended_at is None or previous.ended_at > row.started_at + slack:
-                yield Violation(
-                    code="overlap",
-                    where=_where(row),
-                    detail=f"also held by {previous.namespace}/{previous.claim_name} "
-                    f"from {previous.started_at} to {previous.ended_at or 'now'}",
-                )
-        if previous is None or not same_device or _ends_later(row, previous):
-            previous = row
+    for row in Allocation.objects.filter(cluster=cluster, contested=True).order_by("started_at", "id"):
+        others = Allocation.objects.filter(
+            Q(ended_at=None) | Q(ended_at__gt=row.started_at),
+            cluster=cluster,
+            kind=Allocation.Kind.CLAIM,
+            driver=row.driver,
+            pool_name=row.pool_name,
+            device_name=row.device_name,
+            share_id="",
+            admin_access=False,
+            started_at__lte=row.started_at,
+        ).exclude(pk=row.pk)
+        for other in others.order_by("started_at", "id")[:1]:
+            yield Violation(
+                code="overlap",
+                where=_where(row),
+                detail=f"also held by {other.namespace}/{other.claim_name} "
+                f"from {other.started_at} to {other.ended_at or 'now'}",
+            )
+
+
+# --- conservation ---------------------------------------------------------------------------------------
+
+
+def _conserve(cluster: Cluster, now: datetime, found: Audited) -> None:
+    ends = us(now)
+    seen = watched(_coverage(cluster, now), since=moment(0), now=now)
+    blanks = seen.blanks(0, ends) if seen is not None else []
+    found.since = moment(seen.known_from) if seen is not None else None
+    world = _World.load(cluster, ends)
+    shared: dict[str, Piece] = {}
+    for name, rows in groupby(_rows(cluster), key=lambda row: tuple(row[:3])):
+        device: Any = name
+        uses = [_use(row, ends) for row in rows]
+        sets = world.sets_of(device).union(*(use.counters for use in uses))
+        if not sets:
+            piece = world.piece(device)
+            piece.uses = [Use(use.start, use.end, use.parts) for use in uses]
+            _judge(piece, blanks, found)
+        for one in sets:
+            piece = shared.setdefault(_named(device, one), Piece(_named(device, one)))
+            piece.uses += [Use(use.start, use.end, use.of_set(one)) for use in uses]
+    for device in world.left():
+        sets = world.sets_of(device)
+        if not sets:
+            _judge(world.piece(device), blanks, found)
+        for one in sets:
+            shared.setdefault(_named(device, one), Piece(_named(device, one)))
+    for named, piece in shared.items():
+        for device in world.members(named):
+            piece.published += world.published.get(device, ())
+            piece.barred += world.barred.get(device, ())
+        _judge(piece, blanks, found)
+
+
+def _named(device: DeviceName, counter_set: str) -> str:
+    """What partitions are cut from, by the set of counters that they share."""
+    return f"{device[0]}/{device[1]}/{counter_set}"
+
+
+@dataclass(frozen=True)
+class _Use:
+    """One allocation; `counters` are the sets that its device draws on."""
+
+    start: int
+    end: int
+    parts: Mapping[str, Number]
+    counters: frozenset[str]
+
+    def of_set(self, counter_set: str) -> Mapping[str, Number]:
+        """What it takes of one set; all of it where nobody told how much."""
+        return {
+            name: part
+            for name, part in self.parts.items()
+            if name == WHOLE or name.rpartition("/")[0] == counter_set
+        }
+
+
+def _use(row: Sequence[Any], now: int) -> _Use:
+    _driver, _pool, _device, share_id, consumed, capacity, counters, start, end = row
+    parts = parts_of(shared=bool(share_id), consumed=consumed, capacity=capacity, counters=counters)
+    sets = frozenset(name.rpartition("/")[0] for name in counters)
+    return _Use(start, now if end is None else end, parts, sets)
+
+
+def _rows(cluster: Cluster) -> Iterator[Sequence[Any]]:
+    rows = Allocation.objects.filter(
+        cluster=cluster, kind=Allocation.Kind.CLAIM, admin_access=False, contested=False
+    )
+    ordered = rows.order_by("driver", "pool_name", "device_name", "started_at")
+    return ordered.values_list(*_ROW).iterator(chunk_size=5_000)
+
+
+def _judge(piece: Piece, blanks: Sequence[tuple[int, int]], found: Audited) -> None:
+    sums, excess = add_up(piece, blanks)
+    found.sums.add(sums)
+    found.pieces += 1
+    if excess is not None:
+        what = f" of {excess.what}" if excess.what else ""
+        found.violations.append(
+            Violation(
+                code="over-capacity",
+                where=piece.name,
+                detail=f"{float(excess.share):.0%}{what} in use at {moment(excess.at):%Y-%m-%dT%H:%M:%S.%fZ}",
+            )
+        )
+    if not sums.conserved:
+        found.violations.append(Violation(code="not-conserved", where=piece.name, detail=str(sums)))
+
+
+@dataclass
+class _World:
+    """When devices were published and could not be had, and which counters they draw on."""
+
+    published: Mapping[DeviceName, list[Span]]
+    barred: Mapping[DeviceName, list[Span]]
+    sets: Mapping[DeviceName, set[str]]
+    taken: set[DeviceName] = field(default_factory=set)
+    by_set: dict[str, list[DeviceName]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def load(cls, cluster: Cluster, now: int) -> "_World":
+        here: set[DeviceName] = set()
+        barred_now: set[DeviceName] = set()
+        devices = Device.objects.filter(cluster=cluster).values_list(
+            "pool__driver", "pool__name", "name", "state", "reason"
+        )
+        for driver, pool, name, state, reason in devices.iterator():
+            here.add((driver, pool, name))
+            if state == Device.State.UNAVAILABLE and reason != Device.Reason.PARENT_HELD:
+                barred_now.add((driver, pool, name))
+        came, barred = _changes(cluster)
+        world = cls(
+            published={
+                name: spans(changes, now=now, until_now=name in here) for name, changes in came.items()
+            },
+            barred={
+                name: spans(changes, now=now, until_now=name in barred_now)
+                for name, changes in barred.items()
+            },
+            sets=_counter_sets(cluster),
+        )
+        for device, sets in world.sets.items():
+            for one in sets:
+                world.by_set[_named(device, one)].append(device)
+        return world
+
+    def sets_of(self, name: DeviceName) -> set[str]:
+        return self.sets.get(name, set())
+
+    def piece(self, name: DeviceName) -> Piece:
+        self.taken.add(name)
+        return Piece("/".join(name), [], self.published.get(name, []), self.barred.get(name, []))
+
+    def left(self) -> Iterator[DeviceName]:
+        """Devices that nobody ever held, alone."""
+        return (name for name in self.published if name not in self.taken)
+
+    def members(self, named: str) -> Sequence[DeviceName]:
+        return self.by_set.get(named, ())
+
+
+def _changes(
+    cluster: Cluster,
+) -> tuple[Mapping[DeviceName, list[tuple[int, int]]], Mapping[DeviceName, list[tuple[int, int]]]]:
+    came: dict[DeviceName, list[tuple[int, int]]] = defaultdict(list)
+    barred: dict[DeviceName, list[tuple[int, int]]] = defaultdict(list)
+    kinds = (Kind.DEVICE_APPEARED, Kind.DEVICE_GONE, Kind.DEVICE_UNAVAILABLE, Kind.DEVICE_AVAILABLE)
+    rows = Observation.objects.filter(cluster=cluster, kind__in=kinds).order_by("id")
+    for kind, at, facts in rows.values_list("kind", "at", "facts").iterator(chunk_size=5_000):
+        name = (facts.get("driver", ""), facts.get("pool", ""), facts.get("device", ""))
+        when = us(at)
+        if kind in (Kind.DEVICE_APPEARED, Kind.DEVICE_GONE):
+            came[name].append((when, 1 if kind == Kind.DEVICE_APPEARED else -1))
+            reason = facts.get("unavailable")
+        else:
+            reason = facts.get("reason") or facts.get("was")
+        if reason and reason != Device.Reason.PARENT_HELD:
+            begins = kind in (Kind.DEVICE_APPEARED, Kind.DEVICE_UNAVAILABLE)
+            barred[name].append((when, 1 if begins else -1))
+    return came, barred
+
+
+def _counter_sets(cluster: Cluster) -> Mapping[DeviceName, set[str]]:
+    """Which counters the devices that are published now draw on."""
+    found: dict[DeviceName, set[str]] = {}
+    slices = ResourceSlice.objects.filter(cluster=cluster, pool__has_counters=True)
+    for driver, pool, manifest in slices.values_list("pool__driver", "pool__name", "manifest").iterator():
+        item = dra.decode_object(manifest)
+        assert isinstance(item, dra.ResourceSlice)
+        for device in item.spec.devices:
+            if device.consumes_counters:
+                found[driver, pool, device.name] = {use.counter_set for use in device.consumes_counters}
+    return found
+
+
+def _coverage(cluster: Cluster, now: datetime) -> Any:
+    return coverage_of(cluster, Stream.objects.filter(cluster=cluster), now=now)
+
+
+# --- what is open ---------------------------------------------------------------------------------------
+
+
+def _listed(cluster: Cluster, resource: str) -> bool:
+    streams = Stream.objects.filter(cluster=cluster, resource=resource)
+    return streams.exclude(listed_at=None).exists()
+
+
+def _settled(rows: QuerySet[Any], cluster: Cluster, uid: str) -> QuerySet[Any]:
+    """Without those of which something is observed that is not folded yet."""
+    cursor = LedgerCursor.objects.filter(cluster=cluster).first()
+    newer = Observation.objects.filter(
+        cluster=cluster, uid=OuterRef(uid), id__gt=cursor.observation_id if cursor else 0
+    )
+    return rows.exclude(Exists(newer))
 
 
 def _unknown_open(cluster: Cluster) -> Iterator[Violation]:
-    """An open interval must be a claim that the mirror knows as allocated, once claims have been listed."""
-    listed = Stream.objects.filter(cluster=cluster, resource="resourceclaims").exclude(listed_at=None)
-    if not listed.exists():
-        return
-    known = set(Claim.objects.filter(cluster=cluster, allocated=True).values_list("uid", "epoch").iterator())
-    for row in Allocation.objects.filter(cluster=cluster, ended_at=None).iterator():
-        if (row.claim_uid, row.epoch) not in known:
+    """An open interval must be a claim that the mirror knows as allocated, or a Pod that runs, once those
+    have been listed."""
+    known = {
+        Allocation.Kind.CLAIM: Claim.objects.filter(
+            cluster=cluster, allocated=True, uid=OuterRef("claim_uid"), epoch=OuterRef("epoch")
+        ),
+        Allocation.Kind.UNITS: Pod.objects.filter(cluster=cluster, uid=OuterRef("claim_uid")).exclude(
+            phase__in=FINISHED
+        ),
+    }
+    resources = {Allocation.Kind.CLAIM: "resourceclaims", Allocation.Kind.UNITS: "pods"}
+    for kind, mirrored in known.items():
+        if not _listed(cluster, resources[kind]):
+            continue
+        rows = Allocation.objects.filter(cluster=cluster, kind=kind, ended_at=None)
+        for row in _settled(rows.exclude(Exists(mirrored)), cluster, "claim_uid").iterator():
             yield Violation(
                 code="open-unknown",
                 where=_where(row),
@@ -76,15 +332,34 @@ def _unknown_open(cluster: Cluster) -> Iterator[Violation]:
             )
 
 
-def _ends_later(row: Allocation, other: Allocation) -> bool:
-    def end(allocation: Allocation) -> tuple[bool, datetime]:
-        return (allocation.ended_at is None, allocation.ended_at or allocation.started_at)
+def _missing(cluster: Cluster) -> Iterator[Violation]:
+    """A claim that the mirror knows as allocated, with devices, must be open here."""
+    here = Allocation.objects.filter(
+        cluster=cluster, claim_uid=OuterRef("uid"), epoch=OuterRef("epoch"), ended_at=None
+    )
+    claims = Claim.objects.filter(cluster=cluster, allocated=True, devices__isnull=False)
+    for claim in _settled(claims.exclude(Exists(here)), cluster, "uid").distinct().iterator():
+        yield Violation(
+            code="missing",
+            where=f"{claim.namespace}/{claim.name} uid {claim.uid} epoch {claim.epoch}",
+            detail="allocated on the cluster, and nothing of it is open here",
+        )
 
-    return end(row) > end(other)
 
-
-def _device(row: Allocation) -> tuple[str, str, str]:
-    return (row.driver, row.pool_name, row.device_name)
+def _units(cluster: Cluster) -> Iterator[Violation]:
+    """No more units are in use on a node than it has."""
+    open_units: Counter[tuple[str, str]] = Counter()
+    rows = Allocation.objects.filter(cluster=cluster, kind=Allocation.Kind.UNITS, ended_at=None)
+    for node, resource, units in rows.values_list("node_name", "extended_resource", "units").iterator():
+        open_units[node, resource] += units
+    there = CountedUnits.objects.filter(cluster=cluster)
+    for node, resource, capacity in there.values_list("node_name", "resource", "capacity").iterator():
+        if (used := open_units[node, resource]) > capacity:
+            yield Violation(
+                code="over-capacity",
+                where=f"{resource} on {node}",
+                detail=f"{used} units in use of {capacity}",
+            )
 
 
 def _where(row: Allocation) -> str:

@@ -4,19 +4,22 @@ A claim's rows are a function of *all* its observations, so a batch folds the cl
 writes the difference. Applying a batch twice, or two workers at once, therefore changes nothing.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import islice
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from claims.ledger.fold import KINDS, Event, Folded, Interval, Stay, fold
-from claims.models import Allocation, Consumer, LedgerCursor, RequestClaim
-from inventory.models import Cluster, DeviceProfile, NamespaceBinding, Observation
+from claims.ledger import archive, contests, cursor
+from claims.ledger.bounds import Policies
+from claims.ledger.fold import fold
+from claims.ledger.payers import Payers
+from claims.ledger.terms import EVENT_VALUES, KINDS, Event, Folded, Interval, Stay
+from claims.models import Allocation, Consumer, LedgerCursor, LedgerPolicy
+from inventory.models import ArchivedObject, Cluster, DeviceProfile, NamespaceBinding, Observation
 from portal import bulk
 
 # Observations of one transaction: what a claim was seen to do in quick succession is folded once.
@@ -36,9 +39,10 @@ _NATURAL_KEY = (
 _ALLOCATION_VALUES = tuple(
     field.attname for field in Allocation._meta.concrete_fields if not (field.primary_key or field.generated)
 )
-_EVENT_VALUES = (
-    *("key", "kind", "at", "source", "uncertainty_us", "observed_at", "namespace", "name", "uid", "facts"),
-)
+_BY_ATTNAME = {field.attname: field.name for field in Allocation._meta.concrete_fields}
+_GENERATED = [field.name for field in Allocation._meta.concrete_fields if field.generated]
+Key = tuple[Any, ...]
+MICROSECOND = timedelta(microseconds=1)
 _CONSUMER_VALUES = ("cluster_id", "claim_uid", "epoch", "resource", "name", "uid", "joined_at", "left_at")
 
 
@@ -47,17 +51,17 @@ def apply(*, cluster: Cluster) -> int:
     total = 0
     while True:
         with transaction.atomic():
-            cursor = _locked_cursor(cluster)
+            at = cursor.locked(cluster)
             batch = list(
-                Observation.objects.filter(cluster=cluster, id__gt=cursor.observation_id)
+                Observation.objects.filter(cluster=cluster, id__gt=at.observation_id)
                 .order_by("id")
                 .values_list("id", "kind", "uid")[:BATCH]
             )
             if not batch:
                 return total
             _refold(cluster, {uid for _, kind, uid in batch if kind in KINDS})
-            cursor.observation_id = batch[-1][0]
-            cursor.save(update_fields=["observation_id"])
+            at.observation_id = batch[-1][0]
+            at.save(update_fields=["observation_id"])
         total += len(batch)
 
 
@@ -68,13 +72,14 @@ def refold(*, cluster: Cluster, uids: Iterable[str]) -> None:
         return
     with transaction.atomic():
         # One writer of a cluster's ledger at a time: two would insert the same rows.
-        _locked_cursor(cluster)
+        cursor.locked(cluster)
         _refold(cluster, wanted)
 
 
 def _refold(cluster: Cluster, uids: Iterable[str]) -> None:
+    policies = Policies(tuple(LedgerPolicy.objects.order_by("valid_from").values_list("valid_from", "bound")))
     for chunk in _chunks(sorted(uids), CHUNK):
-        folded = fold(_events(cluster, chunk))
+        folded = fold(_events(cluster, chunk), policies=policies)
         _write_allocations(cluster, chunk, folded.intervals)
         _write_consumers(cluster, chunk, folded)
 
@@ -93,36 +98,91 @@ def reattribute(*, cluster: Cluster) -> None:
 
 
 def rebuild(*, cluster: Cluster) -> int:
-    """Throw the cluster's ledger away and fold it from the first observation on; all or nothing.
-    Returns the number of observations."""
+    """Fold the cluster's ledger anew from the first observation on, be it archived; all or nothing. Rows that
+    nothing was observed for go; those that come out the same keep their primary keys. Returns the number of
+    observations. Raises `archive.ArchiveDamaged`."""
     with transaction.atomic():
-        _locked_cursor(cluster)
-        Allocation.objects.filter(cluster=cluster).delete()
-        Consumer.objects.filter(cluster=cluster).delete()
+        cursor.locked(cluster)
+        archive.verify(cluster=cluster)
+        observed = Observation.objects.filter(cluster=cluster, uid=OuterRef("claim_uid"), kind__in=KINDS)
+        archived = ArchivedObject.objects.filter(archive__cluster=cluster, uid=OuterRef("claim_uid"))
+        for model in (Allocation, Consumer):
+            rows: QuerySet[Any] = model.objects.filter(cluster=cluster)
+            rows.exclude(Exists(observed)).exclude(Exists(archived)).delete()
+        total = 0
+        for uids in archive.uids(cluster=cluster, size=CHUNK):
+            _refold(cluster, uids)
+        total += archive.count(cluster=cluster)
         LedgerCursor.objects.filter(cluster=cluster).update(observation_id=0)
-        return apply(cluster=cluster)
-
-
-def _locked_cursor(cluster: Cluster) -> LedgerCursor:
-    LedgerCursor.objects.get_or_create(cluster=cluster)
-    return LedgerCursor.objects.select_for_update().get(cluster=cluster)
+        return total + apply(cluster=cluster)
 
 
 def _events(cluster: Cluster, uids: Sequence[str]) -> Iterator[Event]:
+    """All that was ever observed of these claims and Pods, be it archived."""
     rows = Observation.objects.filter(cluster=cluster, uid__in=uids, kind__in=KINDS)
-    for values in rows.values_list(*_EVENT_VALUES).iterator(chunk_size=2_000):
-        yield Event(**dict(zip(_EVENT_VALUES, values, strict=True)))
+    for values in rows.values_list(*EVENT_VALUES).iterator(chunk_size=2_000):
+        yield Event(**dict(zip(EVENT_VALUES, values, strict=True)))
+    yield from archive.events(cluster=cluster, uids=uids)
 
 
 def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> None:
-    payers = _Payers.load(cluster=cluster, uids=uids, namespaces={i.namespace for i in intervals})
+    payers = Payers.load(cluster=cluster, uids=uids, namespaces={i.namespace for i in intervals})
     products = _products(intervals)
-    wanted: dict[tuple[object, ...], Any] = {}
+    wanted: dict[Key, Allocation] = {}
     for interval in intervals:
         row = _row(cluster, interval, payers, products)
         wanted[_key(row)] = row
-    rows = Allocation.objects.filter(cluster=cluster, claim_uid__in=uids)
-    _write_difference(rows, wanted, _NATURAL_KEY, _ALLOCATION_VALUES)
+    stored = list(Allocation.objects.filter(cluster=cluster, claim_uid__in=uids).defer(*_GENERATED))
+    around = _settle(cluster, uids, wanted=wanted, stored=stored)
+    old = {_key(row): row for row in stored}
+    gone = [row.pk for key, row in old.items() if key not in wanted]
+    changed = []
+    for key, row in old.items():
+        new = wanted.get(key)
+        if new is not None and any(getattr(row, n) != getattr(new, n) for n in _ALLOCATION_VALUES):
+            new.pk = row.pk
+            changed.append(new)
+    new_rows = [row for key, row in wanted.items() if key not in old]
+    if gone:
+        Allocation.objects.filter(pk__in=gone).delete()
+    busy = Counter(contests.device_of(row) for row in (*changed, *around) if contests.is_exclusive(row))
+    if any(count > 1 for count in busy.values()):
+        # Each is right beside all others as they will be, but not as they are: meanwhile they do not count.
+        Allocation.objects.filter(pk__in=[row.pk for row in (*changed, *around)]).update(contested=True)
+    bulk.overwrite(changed, [_BY_ATTNAME[name] for name in _ALLOCATION_VALUES])
+    for row in around:
+        Allocation.objects.filter(pk=row.pk).update(
+            ended_at=row.ended_at, end_cut_us=row.end_cut_us, contested=row.contested
+        )
+    bulk.append(new_rows)
+
+
+def _settle(
+    cluster: Cluster, uids: Sequence[str], *, wanted: Mapping[Key, Allocation], stored: Sequence[Allocation]
+) -> list[Allocation]:
+    """Settle what overlaps on exclusive devices: sets it on the rows that are `wanted`, and gives the rows of
+    other claims that change with them."""
+    new = {key: contests.as_held(row, key) for key, row in wanted.items() if contests.is_exclusive(row)}
+    before = [contests.as_held(row, _key(row)) for row in stored if contests.is_exclusive(row)]
+    near = contests.neighbours(cluster=cluster, intervals=[*new.values(), *before], without=uids)
+    near_held = [contests.as_held(row, _key(row)) for row in near]
+    # Those who overlap with the neighbours decide about them, too.
+    beyond = contests.neighbours(cluster=cluster, intervals=near_held, without=uids) if near else []
+    known = {_key(row): contests.as_held(row, _key(row)) for row in (*near, *beyond)}
+    verdicts = contests.judge([*new.values(), *known.values()])
+    for key in new:
+        _apply_verdict(wanted[key], verdicts.get(key, contests.SOUND))
+    return [row for row in near if _apply_verdict(row, verdicts.get(_key(row), contests.SOUND))]
+
+
+def _apply_verdict(row: Allocation, verdict: contests.Verdict) -> bool:
+    """Whether that changes the row."""
+    was = (row.ended_at, row.end_cut_us, row.contested)
+    cut_us = verdict.cut // MICROSECOND
+    if row.ended_at is not None:
+        row.ended_at += timedelta(microseconds=row.end_cut_us - cut_us)
+    row.end_cut_us, row.contested = cut_us, verdict.contested
+    return was != (row.ended_at, row.end_cut_us, row.contested)
 
 
 def _write_consumers(cluster: Cluster, uids: Sequence[str], folded: Folded) -> None:
@@ -157,11 +217,11 @@ def _write_difference(
     bulk.append([row for named, row in wanted.items() if named not in seen])
 
 
-def _key(row: Allocation) -> tuple[object, ...]:
+def _key(row: Allocation) -> Key:
     return tuple(getattr(row, name) for name in _NATURAL_KEY)
 
 
-def _row(cluster: Cluster, interval: Interval, payers: "_Payers", products: dict[str, str]) -> Allocation:
+def _row(cluster: Cluster, interval: Interval, payers: Payers, products: dict[str, str]) -> Allocation:
     facts = interval.facts
     payer = payers.of(interval)
     return Allocation(
@@ -183,6 +243,12 @@ def _row(cluster: Cluster, interval: Interval, payers: "_Payers", products: dict
         profile_digest=facts.get("profile") or "",
         consumed_capacity=facts.get("consumed_capacity") or {},
         capacity=facts.get("capacity") or {},
+        counters=facts.get("counters") or {},
+        kind=interval.kind,
+        units=interval.units,
+        replicas=interval.replicas,
+        extended_resource=interval.extended_resource,
+        bound=interval.bound,
         started_at=interval.start,
         start_source=interval.start_source,
         start_uncertainty_us=interval.start_uncertainty_us,
@@ -210,46 +276,6 @@ def _consumer(cluster: Cluster, stay: Stay) -> Consumer:
 def _products(intervals: Sequence[Interval]) -> dict[str, str]:
     digests = {interval.facts.get("profile") for interval in intervals} - {None, ""}
     return dict(DeviceProfile.objects.filter(digest__in=digests).values_list("digest", "product"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Payer:
-    request_id: int | None = None
-    project_id: int | None = None
-    device_class: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Payers:
-    """Who pays: the request of the claim's uid, else the namespace's binding at the start, else nobody.
-    Labels never decide: whoever writes a claim can write them."""
-
-    by_claim: dict[str, _Payer]
-    bindings: dict[str, list[tuple[datetime, datetime | None, int]]]
-
-    @classmethod
-    def load(cls, *, cluster: Cluster, uids: Sequence[str], namespaces: Iterable[str]) -> "_Payers":
-        links = RequestClaim.objects.filter(cluster=cluster, claim_uid__in=uids)
-        by_claim = {
-            uid: _Payer(request_id=request, project_id=project, device_class=device_class)
-            for uid, request, project, device_class in links.values_list(
-                "claim_uid", "request_id", "request__project_id", "request__device_class"
-            )
-        }
-        bindings: dict[str, list[tuple[datetime, datetime | None, int]]] = defaultdict(list)
-        rows = NamespaceBinding.objects.filter(cluster=cluster, namespace__in=set(namespaces))
-        for binding in rows.order_by("valid_from"):
-            bindings[binding.namespace].append((binding.valid_from, binding.valid_until, binding.project_id))
-        return cls(by_claim=by_claim, bindings=bindings)
-
-    def of(self, interval: Interval) -> _Payer:
-        payer = self.by_claim.get(interval.claim_uid)
-        if payer is not None:
-            return payer
-        for valid_from, valid_until, project in self.bindings.get(interval.namespace, ()):
-            if valid_from <= interval.start and (valid_until is None or interval.start < valid_until):
-                return _Payer(project_id=project)
-        return _Payer()
 
 
 def _chunks(items: Sequence[str], size: int) -> Iterator[list[str]]:

@@ -1,0 +1,182 @@
+"""Every piece of hardware at every instant: allocated + idle + unavailable + unknown = existence. Pure.
+
+A piece is a device, or what partitions are cut from: those draw on the counters of one set, and are
+alternatives that share it. How much of a piece is in use is the largest used/total over its counters or
+capacities. What is held exists, whoever stopped to tell of it. Idle is never cut off at zero: a negative one
+is a defect, and named.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from portal.dra.quantity import InvalidQuantity, Quantity
+
+# What an exclusive device is used up by.
+WHOLE = ""
+Number = int | Fraction
+
+
+class Use(NamedTuple):
+    """[start, end) in microseconds since 1970, and how much of what it takes."""
+
+    start: int
+    end: int
+    parts: Mapping[str, Number]
+
+
+class Span(NamedTuple):
+    """[start, end) in microseconds since 1970."""
+
+    start: int
+    end: int
+
+
+@dataclass
+class Piece:
+    """What is known of one piece of hardware; `published` and `barred` are times of each of its entries."""
+
+    name: str
+    uses: list[Use] = field(default_factory=list)
+    published: list[Span] = field(default_factory=list)
+    barred: list[Span] = field(default_factory=list)
+
+
+@dataclass
+class Sums:
+    """Device time in microseconds, exactly."""
+
+    existence: Number = 0
+    allocated: Number = 0
+    idle: Number = 0
+    unavailable: Number = 0
+    unknown: Number = 0
+
+    def add(self, other: "Sums") -> None:
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    @property
+    def conserved(self) -> bool:
+        return self.existence == self.allocated + self.idle + self.unavailable + self.unknown
+
+
+class Excess(NamedTuple):
+    """More in use than there is, for the first time at `at`."""
+
+    at: int
+    what: str
+    share: Number
+
+
+def add_up(piece: Piece, blanks: Sequence[tuple[int, int]]) -> tuple[Sums, Excess | None]:
+    """The piece's sums, and where they cannot be. `blanks` are the times that nobody saw, in order."""
+    sums, excess = Sums(), None
+    used: dict[str, Number] = defaultdict(int)
+    published = barred = 0
+    blank = 0
+    for start, end, steps in _cells(piece, blanks):
+        for step in steps:
+            published += step.published
+            barred += step.barred
+            blank += step.blank
+            for name, amount in step.used.items():
+                used[name] += amount
+        if start == end:
+            continue
+        share = max(used.values(), default=0)
+        time = end - start
+        exists = 1 if published > 0 or share > 0 else 0
+        rest = exists - share
+        sums.existence += exists * time
+        sums.allocated += share * time
+        if rest < 0 and excess is None:
+            excess = Excess(start, max(used, key=lambda name: used[name]), share)
+        if rest > 0 and blank:
+            sums.unknown += rest * time
+        elif rest > 0 and 0 < published <= barred:
+            sums.unavailable += rest * time
+        else:
+            sums.idle += rest * time
+    return sums, excess
+
+
+class _Step(NamedTuple):
+    published: int = 0
+    barred: int = 0
+    blank: int = 0
+    used: Mapping[str, Number] = {}
+
+
+def _cells(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, list[_Step]]]:
+    """Stretches within which nothing changes, with what changes at their beginning."""
+    steps: dict[int, list[_Step]] = defaultdict(list)
+    for span in piece.published:
+        steps[span.start].append(_Step(published=1))
+        steps[span.end].append(_Step(published=-1))
+    for span in piece.barred:
+        steps[span.start].append(_Step(barred=1))
+        steps[span.end].append(_Step(barred=-1))
+    for use in piece.uses:
+        if use.start < use.end:
+            steps[use.start].append(_Step(used=use.parts))
+            steps[use.end].append(_Step(used={name: -amount for name, amount in use.parts.items()}))
+    if not steps:
+        return
+    first, last = min(steps), max(steps)
+    for start, end in blanks:
+        if start < last and end > first:
+            steps[max(start, first)].append(_Step(blank=1))
+            steps[min(end, last)].append(_Step(blank=-1))
+    edges = sorted(steps)
+    for edge, following in zip(edges, [*edges[1:], edges[-1]], strict=True):
+        yield edge, following, steps[edge]
+
+
+def parts_of(
+    *, shared: bool, consumed: Mapping[str, Any], capacity: Mapping[str, Any], counters: Mapping[str, Any]
+) -> dict[str, Number]:
+    """How much of what one allocation takes: of counters where its device draws on some, of capacities where
+    it is a share, else the whole device. What cannot be told in numbers takes nothing that could be
+    exceeded."""
+    if counters:
+        drawn = {
+            name: _part(told.get("used"), told.get("total"))
+            for name, told in counters.items()
+            if isinstance(told, Mapping)
+        }
+        return {name: part for name, part in drawn.items() if part is not None}
+    if not shared:
+        return {WHOLE: 1}
+    parts = {name: _part(amount, _total(capacity.get(name))) for name, amount in consumed.items()}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _total(told: Any) -> Any:
+    return told.get("value") if isinstance(told, Mapping) else told
+
+
+def _part(used: Any, total: Any) -> Number | None:
+    try:
+        whole, part = Quantity.parse(str(total)).nanos, Quantity.parse(str(used)).nanos
+    except InvalidQuantity:
+        return None
+    return Fraction(part, whole) if whole > 0 else None
+
+
+def spans(changes: Iterable[tuple[int, int]], *, now: int, until_now: bool) -> list[Span]:
+    """Stretches from changes (time, +1 or -1) of something that is there or not: what began and did not end
+    lasts until now if it is `until_now`, else it is not told of."""
+    found: list[Span] = []
+    since: int | None = None
+    for at, by in sorted(changes):
+        if by > 0 and since is None:
+            since = at
+        elif by < 0 and since is not None:
+            found.append(Span(since, at))
+            since = None
+    if since is not None and until_now and since < now:
+        found.append(Span(since, now))
+    return found

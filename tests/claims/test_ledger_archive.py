@@ -1,0 +1,175 @@
+"""Observations of closed months in files: what is moved, that nothing is lost, and what is refused."""
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from claims.ledger import archive, storage
+from claims.models import Allocation, Consumer, Request
+from inventory.models import ArchivedObject, Cluster, Observation, ObservationArchive
+from tests.claims.conftest import NOW
+from tests.claims.mirror import observe
+
+Kind = Observation.Kind
+DECEMBER = datetime(2026, 12, 1, tzinfo=UTC)
+LATER = DECEMBER + timedelta(days=3)
+DAYS = 24 * 60
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, settings: Any) -> Path:
+    options = {"location": str(tmp_path / "archive")}
+    backend = {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": options}
+    settings.STORAGES = settings.STORAGES | {"archive": backend}
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def history(request_: Request, cluster: Cluster) -> Cluster:
+    """Three claims: over in November, still held, and over in December."""
+    consumer = {"resource": "pods", "name": "work", "uid": "w"}
+    for number, (uid, end) in enumerate((("over", 60), ("held", None), ("december", 22 * DAYS))):
+        device = {
+            "driver": "gpu", "pool": "p", "device": f"gpu-{number}", "request": "r", "product": "H100 ü",
+            "capacity": {"m": {"value": "80Gi"}}, "consumed_capacity": {},
+        }  # fmt: skip
+        observe(request_, Kind.CLAIM_ALLOCATED, 1, uid=uid, devices=[device])
+        observe(request_, Kind.CONSUMER_JOINED, 2, uid=uid, consumer=consumer)
+        if end is not None:
+            observe(request_, Kind.CONSUMER_LEFT, end - 1, uid=uid, consumer=consumer)
+            observe(request_, Kind.CLAIM_DELETED, end, uid=uid)
+    storage.apply(cluster=cluster)
+    return cluster
+
+
+def ledger() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    return (
+        list(Allocation.objects.order_by("claim_uid").values()),
+        list(Consumer.objects.order_by("claim_uid").values()),
+    )
+
+
+def test_only_what_is_over_leaves_the_database(history: Cluster, place: Path) -> None:
+    before = ledger()
+    (made,) = archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    # What charts go through stays, and is in the file as well.
+    assert list(Observation.objects.filter(uid="over").values_list("kind", flat=True)) == ["claim-deleted"]
+    assert Observation.objects.filter(uid="held").count() == 2
+    assert Observation.objects.filter(uid="december").count() == 4
+    assert (made.removed, made.file.rows, made.file.objects_count, made.file.month) == (3, 4, 1, "2026-11")
+    table = pq.read_table(place / made.file.file_name)
+    assert set(table.column("uid").to_pylist()) == {"over"}
+    assert ledger() == before
+    assert archive.archive(cluster=history, before=DECEMBER, now=LATER) == []
+
+
+def test_the_ledger_is_rebuilt_from_the_archive_and_is_identical(history: Cluster) -> None:
+    before = ledger()
+    archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    Allocation.objects.filter(claim_uid="over").update(product="nonsense")
+    Allocation.objects.filter(claim_uid="held").delete()
+    assert storage.rebuild(cluster=history) == 4 + 7
+    after = ledger()
+    for rows in (*before, *after):
+        for row in rows:
+            row.pop("id")
+    assert after == before
+
+
+def test_what_runs_comes_with_the_month_in_which_it_is_over(history: Cluster) -> None:
+    archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    made = archive.archive(cluster=history, before=datetime(2027, 1, 1, tzinfo=UTC), now=LATER)
+    assert [one.file.month for one in made] == ["2026-12"]
+    assert set(ArchivedObject.objects.values_list("uid", flat=True)) == {"over", "december"}
+    assert Observation.objects.filter(uid="held").count() == 2
+
+
+def test_a_late_observation_is_folded_with_what_is_archived(history: Cluster, request_: Request) -> None:
+    archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    observe(request_, Kind.CLAIM_RELEASED, 50, uid="over")
+    storage.apply(cluster=history)
+    row = Allocation.objects.get(claim_uid="over")
+    assert (row.started_at, row.ended_at) == (NOW + timedelta(minutes=1), NOW + timedelta(minutes=50))
+    # It is archived in its turn, into a file of its own.
+    (made,) = archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    assert (made.file.part, made.file.rows) == (2, 2)
+    assert ArchivedObject.objects.filter(uid="over").count() == 2
+    before = ledger()
+    storage.rebuild(cluster=history)
+    assert ledger() == before
+
+
+def test_what_is_not_folded_yet_is_not_archived(history: Cluster, request_: Request) -> None:
+    observe(request_, Kind.CLAIM_ALLOCATED, 100, uid="over", epoch=2)
+    assert archive.archive(cluster=history, before=DECEMBER, now=LATER) == []
+
+
+@pytest.mark.parametrize("fault", ["missing", "changed", "cut"])
+def test_a_file_that_is_not_what_was_written_is_refused_by_name(
+    history: Cluster, request_: Request, place: Path, fault: str
+) -> None:
+    (made,) = archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    before = ledger()
+    path = place / made.file.file_name
+    whole = path.read_bytes()
+    if fault == "missing":
+        path.unlink()
+    elif fault == "changed":
+        path.write_bytes(whole.replace(b"PAR1", b"PAR2", 1))
+    else:
+        path.write_bytes(whole[:-10])
+    for action in ("rebuild", "verify"):
+        with pytest.raises(CommandError, match=made.file.file_name):
+            call_command("ledger", action, stdout=StringIO())
+    observe(request_, Kind.CLAIM_DELETED, 50, uid="over")
+    with pytest.raises(archive.ArchiveDamaged, match=made.file.sha256):
+        storage.apply(cluster=history)
+    assert ledger() == before
+    path.write_bytes(whole)
+    storage.rebuild(cluster=history)
+    assert Allocation.objects.get(claim_uid="over").ended_at == NOW + timedelta(minutes=50)
+
+
+def test_a_crash_leaves_rows_and_no_file(
+    history: Cluster, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = Observation.objects.count()
+
+    def full(*_args: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive.os, "replace", full)  # type: ignore[attr-defined]  # how it puts a file in its place
+        with pytest.raises(OSError, match="no space"):
+            archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    assert Observation.objects.count() == count
+    assert not ObservationArchive.objects.exists()
+    assert [path for path in place.rglob("*") if path.is_file()] == []
+
+
+def test_the_command_archives_by_month_and_names_what_it_wants(history: Cluster, place: Path) -> None:
+    for wrong in (None, "2026", "2026-13", "0000-01", "December"):
+        with pytest.raises(CommandError, match="month"):
+            call_command("ledger", "archive", before=wrong, stdout=StringIO())
+    with pytest.raises(CommandError, match="not over"):
+        call_command("ledger", "archive", before="2999-01", stdout=StringIO())
+    told = StringIO()
+    call_command("ledger", "archive", before="2026-11", stdout=told)
+    assert str(place) in told.getvalue()
+    assert not ObservationArchive.objects.exists()
+
+
+def test_a_claim_that_comes_back_after_it_was_archived_goes_on_counting(history: Cluster) -> None:
+    from inventory.mirror.claims import _epochs
+    from inventory.mirror.turn import Turn
+    from portal.dra.features import Features
+
+    archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    turn = Turn(cluster_id=history.pk, features=Features.for_version("1.36"))
+    assert _epochs(turn, {"over", "held", "unknown"}) == {"over": 1, "held": 1}
