@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from claims import api, api_approvals, api_chargeback, api_saved
+from claims import api, api_approvals, api_chargeback, api_saved, api_urls_money
 from claims import api_catalogue as flavors
 
 urlpatterns = [
+    *api_urls_money.urlpatterns,
     path("catalogue/", flavors.FlavorListView.as_view(), name="api-catalogue-list"),
     path("catalogue/<slug:slug>/", flavors.FlavorDetailView.as_view(), name="api-catalogue-detail"),
     path("catalogue/<slug:slug>/archive/", flavors.FlavorArchiveView.as_view(), name="api-catalogue-archive"),

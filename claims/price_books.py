@@ -7,7 +7,8 @@ from decimal import Decimal, InvalidOperation
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from claims.models import Price, PriceBook
+from claims.models import Price, PriceBook, PriceDiscount, PriceRule, Statement
+from claims.price_terms import Terms
 from portal import money
 from portal.accounts import audit
 from portal.accounts.models import User
@@ -62,14 +63,72 @@ def add_book(
     return book
 
 
+def publish(
+    *,
+    terms: Terms,
+    valid_from: datetime,
+    now: datetime,
+    actor: User | None,
+    source_ip: str | None = None,
+) -> PriceBook:
+    """Put a book into force from `valid_from` on, for good. What is closed was rated by other books, so it
+    begins no earlier than the last closed month ends. Raises UnableToAddBook."""
+    closed = Statement.objects.filter(state=Statement.State.CLOSED).order_by("-ends_at").first()
+    if closed is not None and valid_from < closed.ends_at:
+        raise UnableToAddBook(
+            _("%(month)s is closed: new prices hold from its end on, at the earliest.")
+            % {"month": closed.month}
+        )
+    try:
+        with transaction.atomic():
+            book = PriceBook.objects.create(
+                name=terms.name,
+                currency=terms.currency,
+                note=terms.note,
+                valid_from=valid_from,
+                published_at=now,
+                published_by=actor,
+            )
+            Price.objects.bulk_create(
+                Price(book=book, device_class=device_class, product=product, per_hour=price)
+                for (device_class, product), price in terms.prices.items()
+            )
+            PriceRule.objects.bulk_create(
+                PriceRule(book=book, position=position, **vars(rule))
+                for position, rule in enumerate(terms.rules)
+            )
+            PriceDiscount.objects.bulk_create(
+                PriceDiscount(book=book, position=position, **vars(discount))
+                for position, discount in enumerate(terms.discounts)
+            )
+            audit.record(
+                now=now,
+                actor=actor,
+                action="pricebook.publish",
+                target=book,
+                after={
+                    "currency": terms.currency,
+                    "valid_from": valid_from.isoformat(),
+                    "prices": len(terms.prices),
+                    "rules": len(terms.rules),
+                    "discounts": len(terms.discounts),
+                    "note": terms.note,
+                },
+                source_ip=source_ip,
+            )
+    except IntegrityError as error:
+        raise UnableToAddBook(_("Another book begins at that very moment.")) from error
+    return book
+
+
 def _price(row: Mapping[str, str | None], number: int) -> Price:
     typed = (row.get("per_hour") or "").strip()
     try:
         per_hour = Decimal(typed)
     except InvalidOperation:
         per_hour = Decimal("NaN")
-    # Six decimals are kept; more would be rounded away silently.
-    if not per_hour.is_finite() or not 0 <= per_hour < 10**12 or per_hour != round(per_hour, 6):
+    # Six decimals are kept, fifteen digits in all: more would be rounded away silently.
+    if not per_hour.is_finite() or not 0 <= per_hour < 10**9 or per_hour != round(per_hour, 6):
         raise UnableToAddBook(
             _("Line %(number)s: “%(typed)s” is not a price (a number of at least 0, six decimals at most).")
             % {"number": number, "typed": typed[:40]}

@@ -2,9 +2,11 @@
 
 from django.urls import path
 
+from claims import urls_money
 from claims.views import approvals, catalogue, cost, flavors, history, requests, saved
 
 urlpatterns = [
+    *urls_money.urlpatterns,
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("catalogue/<slug:slug>/", catalogue.flavor_detail, name="flavor-detail"),
     path("flavors/", flavors.flavor_list, name="flavor-list"),

@@ -78,6 +78,12 @@ def may_see_costs_of_all(user: User | AnonymousUser) -> bool:
     return may_read_everything(user) or (isinstance(user, User) and user.is_active and user.is_finance)
 
 
+def may_keep_accounts(user: User | AnonymousUser) -> bool:
+    """Closes statements, proposes and decides adjustments, answers disputes: finance and administrators."""
+    known = isinstance(user, User) and user.is_active and not user.is_auditor
+    return known and (user.is_finance or user.is_administrator)  # type: ignore[union-attr] # a User: known
+
+
 def may_see(user: User, project: Project) -> bool:
     """Knows that the project exists, and what it costs."""
     return may_see_costs_of_all(user) or role_in(user, project) is not None
@@ -177,6 +183,24 @@ def require_administrator(view: View[P, R]) -> View[P, R]:
 def require_reader_of_everything(view: View[P, R]) -> View[P, R]:
     """Lets only administrators and auditors in; others get 403."""
     return _require(view, may_read_everything, _readers_only)
+
+
+def require_reader_of_costs(view: View[P, R]) -> View[P, R]:
+    """Lets only those in who see what every project costs; others get 403."""
+    return _require(view, may_see_costs_of_all, _costs_only)
+
+
+def require_keeper_of_accounts(view: View[P, R]) -> View[P, R]:
+    """Lets only finance and administrators in; others get 403."""
+    return _require(view, may_keep_accounts, _finance_only)
+
+
+def _costs_only() -> str:
+    return _("Only finance, administrators and auditors may see this.")
+
+
+def _finance_only() -> str:
+    return _("Only finance and administrators may do this.")
 
 
 def _administrators_only() -> str:

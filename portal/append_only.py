@@ -15,6 +15,23 @@ REFUSED = {
     "accounts_auditentry": ("UPDATE", "DELETE"),
     "inventory_observation": ("UPDATE",),
     "inventory_platformchange": ("UPDATE",),
+    # A price book never changes: other prices are another book.
+    "claims_pricebook": ("UPDATE", "DELETE"),
+    "claims_price": ("UPDATE", "DELETE"),
+    "claims_pricerule": ("UPDATE", "DELETE"),
+    "claims_pricediscount": ("UPDATE", "DELETE"),
+    "claims_statementline": ("UPDATE", "DELETE"),
+    "claims_disputeentry": ("UPDATE", "DELETE"),
+    # Until it is closed, a month is rated anew; until somebody decided, an adjustment waits.
+    "claims_charge": ("UPDATE", "DELETE"),
+    "claims_statement": ("UPDATE", "DELETE"),
+    "claims_adjustment": ("UPDATE", "DELETE"),
+}
+# Only of rows that were so before.
+WHEN = {
+    "claims_charge": "OLD.closed",
+    "claims_statement": "OLD.state = 'closed'",
+    "claims_adjustment": "OLD.state <> 'proposed'",
 }
 FUNCTION = "claimdesk_refuse_change"
 
@@ -55,7 +72,7 @@ def _statements(vendor: str, tables: set[str]) -> list[str]:
     if vendor == "sqlite":
         return [
             f"CREATE TRIGGER IF NOT EXISTS {_trigger(table, change)} BEFORE {change} ON {table} "
-            f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
+            f"{_when(table, change)}BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
             for table, change in refusals
         ]
     function = (
@@ -67,10 +84,15 @@ def _statements(vendor: str, tables: set[str]) -> list[str]:
         function,
         *(
             f"CREATE OR REPLACE TRIGGER {_trigger(table, change)} BEFORE {change} ON {table} "
-            f"FOR EACH {'STATEMENT' if change == 'TRUNCATE' else 'ROW'} EXECUTE FUNCTION {FUNCTION}()"
+            f"FOR EACH {'STATEMENT' if change == 'TRUNCATE' else 'ROW'} {_when(table, change)}"
+            f"EXECUTE FUNCTION {FUNCTION}()"
             for table, change in refusals
         ),
     ]
+
+
+def _when(table: str, change: str) -> str:
+    return f"WHEN ({WHEN[table]}) " if table in WHEN and change != "TRUNCATE" else ""
 
 
 def _trigger(table: str, change: str) -> str:

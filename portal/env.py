@@ -8,6 +8,7 @@ the same secrets and the same broker as the processes of ``make demo``.
 
 import os
 import secrets
+import zoneinfo
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,14 @@ def redis_url() -> str:
     return env.str("REDIS_URL", "") or (
         left.read_text().strip() if left.exists() else "redis://127.0.0.1:6379/0"
     )
+
+
+def organisation_zone() -> str:
+    """``CLAIMDESK_ORGANISATION_ZONE``, the name of an IANA time zone; UTC unless set."""
+    name: str = env.str("CLAIMDESK_ORGANISATION_ZONE", "UTC")
+    if name not in zoneinfo.available_timezones():
+        raise ValueError(f"CLAIMDESK_ORGANISATION_ZONE is no IANA time zone (Europe/Berlin): {name!r}")
+    return name
 
 
 def email() -> dict[str, Any]:

@@ -4,7 +4,17 @@ from datetime import timedelta
 
 from csp.constants import NONE, SELF
 
-from portal.env import BASE_DIR, credential_keys, data_dir, database, email, env, redis_url, secret_key
+from portal.env import (
+    BASE_DIR,
+    credential_keys,
+    data_dir,
+    database,
+    email,
+    env,
+    organisation_zone,
+    redis_url,
+    secret_key,
+)
 from portal.identity import identity_provider
 
 # --- what is this instance -------------------------------------------------------------------
@@ -16,6 +26,8 @@ ALLOWED_HOSTS = env.list("CLAIMDESK_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CLAIMDESK_TRUSTED_ORIGINS", [])
 CREDENTIAL_KEYS = credential_keys()
 ORGANISATION = env.str("CLAIMDESK_ORGANISATION", "Claimdesk")
+# The IANA time zone in which months of cost begin and end.
+ORGANISATION_ZONE = organisation_zone()
 
 # --- applications ----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ WITH_PASSWORD = tuple(role for role in EVERYBODY if role != "finance")
 PROJECT = ("member", "lead", "administrator", "auditor")
 LEADS = ("lead", "administrator")
 READERS = ("administrator", "auditor")
+ACCOUNTS = ("finance", "administrator", "auditor")
 ADMINISTRATORS = ("administrator",)
 
 
@@ -180,6 +181,10 @@ PAGES: tuple[Page, ...] = (
     at("history"),
     at("cost"),
     at("cost", query="from=2001-01-01&to=2001-01-31", variant="empty"),
+    at("price-book-list", *ACCOUNTS),
+    at("price-book-detail", *ACCOUNTS, pk="price-book"),
+    at("price-draft-edit", *ADMINISTRATORS, pk="price-draft"),
+    at("price-draft-publish", *ADMINISTRATORS, pk="price-draft"),
 )
 
 # Pages that tell an error: their address in `tests.browser.urls`, the status, and what pictures are called.
@@ -223,6 +228,8 @@ BARE = (
 # Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.
 NOT_PAGES: dict[str, str] = {
     "set_language": "post",
+    "price-draft-create": "post",
+    "price-draft-discard": "post",
     "announcement-end": "post",
     "notification-read": "post",
     "notification-open": "post",

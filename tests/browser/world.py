@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from claims.models import Allocation, Consumer, Flavor, Placement, Price, PriceBook, Request, SavedRequest
+from claims.price_drafts import create_draft
 from inventory.cdi import intake, tokens
 from inventory.findings.evaluation import evaluate
 from inventory.findings.thresholds import Thresholds
@@ -146,6 +147,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "person": cast.lead.pk,
             "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
+            **_prices(cast, size),
             "hook": _news(cast, size).key,
         },
     )
@@ -319,6 +321,26 @@ def _catalogue(cast: Cast, cluster: ClusterRow) -> int:
         flavor=h100, cluster=cluster, device_class="gpu.nvidia.com", extended_resource="nvidia.com/gpu"
     )
     return placement.pk
+
+
+def _prices(cast: Cast, size: int) -> dict[str, Any]:
+    """What a book and a draft of other prices say."""
+    book = PriceBook.objects.get()
+    draft = create_draft(based_on=book, actor=cast.administrator, now=timezone.now())
+    draft.document["name"] = "Prices of next year"
+    draft.document["rules"] = [
+        {
+            "label": f"Large memory {number}", "use": "held", "device_class": "", "product": "", "profile": "",
+            "resource": "", "expression": 'device.driver == "gpu.nvidia.com"', "unit": "capacity",
+            "capacity": "gpu.nvidia.com/memory", "per": "1Gi", "per_hour": "0.035",
+        }
+        for number in range(size)
+    ]  # fmt: skip
+    draft.document["discounts"] = [
+        {"project": cast.project.slug, "cost_centre": "", "percent": "12.5"} for _number in range(size)
+    ]
+    draft.save()
+    return {"price-book": book.pk, "price-draft": draft.pk}
 
 
 def _past(cast: Cast, cluster: ClusterRow, fleet: Mapping[str, Any], size: int) -> None:
