@@ -215,7 +215,8 @@ def _device_changes(cluster: int, grid: Grid) -> Iterable[tuple[Any, ...]]:
 def _held(cluster: int, cells: Cells, kinds: _Kinds) -> _Curves:
     """How many devices the ledger says were held. Whole devices are added up by the database."""
     start, end = cells.grid.start, cells.grid.now
-    rows = Allocation.objects.filter(cluster=cluster, admin_access=False)
+    # Of units that nobody names there is no level to compare with.
+    rows = Allocation.objects.filter(cluster=cluster, admin_access=False, kind=Allocation.Kind.CLAIM)
     rows = rows.exclude(profile_digest__in=kinds.partitions).order_by()
     whole, curves = rows.filter(share_id=""), _Curves(cells)
     lasting = Q(ended_us=None) | Q(ended_us__gt=start)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from fractions import Fraction
 
 from claims.models import Allocation, Request
 from claims.pricing import Usage, price_list, share, statement
@@ -49,7 +48,12 @@ def running(requests: Sequence[Request], *, now: datetime) -> list[Running]:
                 product=row.product,
                 start=row.started_at,
                 end=row.ended_at,
-                quantity=share(row.consumed_capacity, row.capacity) if row.share_id else Fraction(1),
+                quantity=share(row.consumed_capacity, row.capacity) if row.share_id else row.pieces,
+                profile=row.profile_digest,
+                resource=row.extended_resource,
+                consumed=row.consumed_capacity,
+                capacity=row.capacity,
+                counters=row.counters,
             )
         )
     published = _published([row for rows_ in held.values() for row in rows_])
@@ -57,11 +61,16 @@ def running(requests: Sequence[Request], *, now: datetime) -> list[Running]:
     for request in requests:
         cost = statement(used[request.pk], prices, start=request.created_at, end=now, now=now)
         devices = [
-            Held(published.get(_place(row)), row.device_name, row.node_name, row.product)
+            Held(published.get(_place(row)), _name(row), row.node_name, row.product)
             for row in held[request.pk]
         ]
         told.append(Running(request, devices, cost.totals, cost.unpriced))
     return told
+
+
+def _name(row: Allocation) -> str:
+    # Units of a Device Plugin have no names.
+    return f"{row.units} × {row.extended_resource}" if row.kind == row.Kind.UNITS else row.device_name
 
 
 _Place = tuple[int, str, str, str]

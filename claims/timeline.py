@@ -29,7 +29,7 @@ MOST_LANES = 400
 MOST_INTERVALS = 100_000
 _COLUMNS = (
     *("cluster_id", "driver", "pool_name", "device_name", "node_name", "product", "project_id"),
-    *("namespace", "claim_name", "started_us", "ended_us", "end_uncertainty_us"),
+    *("namespace", "claim_name", "started_us", "ended_us", "end_uncertainty_us", "extended_resource", "kind"),
 )
 
 
@@ -147,7 +147,9 @@ def _lanes(
         place = row.node_name or row.pool_name
         if by == DEVICE:
             key = f"{row.cluster_id}/{row.driver}/{row.pool_name}/{row.device_name}"
-            name, note = row.device_name, row.product
+            # Units of a Device Plugin have no names.
+            name = row.extended_resource if row.kind == Allocation.Kind.UNITS else row.device_name
+            note = row.product
         elif by == NODE:
             key, name, note = f"{row.cluster_id}/{place}", place, ""
         else:

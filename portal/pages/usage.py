@@ -162,6 +162,6 @@ def held_now(projects: Collection[Project]) -> Mapping[int, int]:
     """How many devices (or shares of devices) each project holds by the ledger; one query."""
     rows = Allocation.objects.filter(ended_at=None, admin_access=False, project__in=projects)
     found: dict[int, int] = defaultdict(int)
-    for project in rows.order_by().values_list("project_id", flat=True):
-        found[project or 0] += 1
+    for project, units in rows.order_by().values_list("project_id", "units"):
+        found[project or 0] += units
     return found
