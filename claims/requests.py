@@ -18,6 +18,7 @@ from claims import manifests, news, quotas_guard
 from claims.approval_rules import approval_for
 from claims.asking import Ask, UnableToSubmit
 from claims.asks import parse, parse_key
+from claims.bookings_conflicts import keep_clear
 from claims.models import Flavor, Request
 from claims.quotas_guard import OverQuota
 from claims.reading import WHOLE
@@ -85,12 +86,13 @@ def submit(
                 # Sent twice at the same moment: what the other one took is not asked for again.
                 return earlier
             quotas_guard.admit(request, now=now)
+            keep_clear(request=request, now=now)
             request.save(force_insert=True)
             record(request, "request.submit", actor=user, now=now, after=_summary(request), ip=source_ip)
-            if request.due_at is not None:
-                _announce(request)
             if request.state == State.WAITING_FOR_APPROVAL:
                 news.tell_approvers(request, now=now)
+            if request.due_at is not None:
+                _announce(request)
             if within is not None:
                 within(request)
     except IntegrityError:
@@ -178,8 +180,11 @@ def retry(*, request: Request, user: User, now: datetime, source_ip: str | None 
     with transaction.atomic():
         try:
             quotas_guard.admit_again(request, now=now)
+            keep_clear(request=request, now=now)
         except OverQuota as over:
             raise UnableToChange(over.message) from over
+        except UnableToSubmit as error:
+            raise UnableToChange(" ".join(text for said in error.errors.values() for text in said)) from error
         changed = transition(
             request,
             to=State.SUBMITTED,
@@ -209,11 +214,6 @@ def expire(*, request: Request, now: datetime) -> bool:
     return _end(request, LIVE, now=now, actor=None, reason=Reason.EXPIRED, action="request.expire", ip=None)
 
 
-def lapse(*, request: Request, now: datetime) -> bool:
-    """Give up, by the desk itself, on a request about which nobody decided in time. Returns whether it
-    did."""
-    if request.expires_at is None or request.expires_at > now:
-        return False
 def give_back_idle(*, request: Request, now: datetime) -> bool:
     """End a request whose devices nobody has used for as long as its flavor bears, by the desk itself.
     Returns whether it did: not when somebody has begun to use it meanwhile."""
@@ -228,6 +228,11 @@ def give_back_idle(*, request: Request, now: datetime) -> bool:
     )
 
 
+def lapse(*, request: Request, now: datetime) -> bool:
+    """Give up, by the desk itself, on a request about which nobody decided in time. Returns whether it
+    did."""
+    if request.expires_at is None or request.expires_at > now:
+        return False
     return transition(
         request,
         to=State.EXPIRED,
@@ -272,6 +277,7 @@ def transition(
                 after={"state": str(to), **({"reason": str(reason)} if reason else {})},
                 ip=ip,
             )
+            news.tell_of_transition(request, before=expected, actor=actor, now=now)
             if request.due_at is not None:
                 _announce(request)
     return changed
@@ -291,7 +297,6 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
     waits = approval != Flavor.Approval.NONE
     placed = ask.placement
     return Request(
-            news.tell_of_transition(request, before=expected, actor=actor, now=now)
         key=key,
         project=ask.project,
         requester=ask.user,
