@@ -3,10 +3,12 @@ of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.translation import gettext as _
 
-from claims.models import GrowablePool
+from claims.asking import Reading
+from claims.models import GrowablePool, Request
 from claims.placements import selects
 from inventory.models import Cluster, Node
 from portal.dra.quantity import Quantity
@@ -58,6 +60,30 @@ def growing(*, cluster: Cluster, wanted: Wanted) -> Sequence[Growth]:
     counted = nodes_of(found)
     told = [Growth(pool=row, nodes=counted[row.pk]) for row in found]
     return [growth for growth in told if growth.more]
+
+
+def growths_of(reading: Reading) -> Sequence[Growth]:
+    """Pools that may get a node which would serve all of an ask: what is asked for or an alternative, and
+    every further part. What an expression wants of devices that are not there, nobody can say."""
+    cluster, placement, count = reading.cluster, reading.placement, reading.count
+    if cluster is None or count is None or not GrowablePool.objects.filter(cluster=cluster).exists():
+        return []
+    selector = placement.node_selector if placement else {}
+
+    def serving(**wanted: Any) -> Sequence[Growth]:
+        return growing(cluster=cluster, wanted=Wanted(node_selector=selector, **wanted))
+
+    if reading.backend == Request.Backend.PLUGIN:
+        return serving(extended_resource=placement.extended_resource if placement else "", count=count)
+    if reading.device_class is None:
+        return []
+    found = list(serving(device_class=reading.device_class.name, count=count, min_memory=reading.min_memory))
+    for piece in reading.options.alternatives:
+        found += serving(device_class=piece.wish.device_class, count=piece.count)
+    for piece in reading.options.parts:
+        besides = {g.pool.name for g in serving(device_class=piece.wish.device_class, count=piece.count)}
+        found = [growth for growth in found if growth.pool.name in besides]
+    return list({growth.pool.pk: growth for growth in found}.values())
 
 
 def nodes_of(pools: Sequence[GrowablePool]) -> Mapping[int, int]:

@@ -1,73 +1,54 @@
-"""What the form's panel tells before anything is sent: what matches, what is free, where it fits, its cost.
+"""What the form's panel tells before anything is sent: what matches, what is free, where it fits, its cost;
+and if it does not fit now: why, what would, who holds it until when, and how long others waited.
 
 An answer of the desk, not a reservation: somebody else may be faster. Whatever cannot be known is said to be
 unknown; a cluster that is not in step has no "free now".
 """
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
-from fractions import Fraction
 
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from claims import manifests, snippets
+from claims import manifests
 from claims.approval_rules import approval_for
 from claims.asking import Reading
 from claims.engine import claim_of, node_tolerations
-from claims.flavored import node_names, units_of
-from claims.models import Flavor, Placement, Request
+from claims.flavored import node_names
+from claims.growth import Growth, growths_of
+from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
-from claims.options import Piece
-from claims.pricing import MICROSECOND, PriceList, plain
-from claims.stock import wish_of
+from claims.outlook import Expected, Held, Line, expected, held_by, waiting
+from claims.preview_costs import CostLine, cost_lines, costs_of
+from claims.preview_manifests import Written, written
+from claims.preview_units import Units
+from claims.pricing import PriceList
+from claims.stock import FleetOf
+from claims.suggestions import Search, Suggestion
+from claims.verdicts import Asked, Verdict, judge
 from inventory.coverage import coverage_of
+from inventory.mirror.writer import features_of
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
 from inventory.snapshot import fleet
-from portal import money
-from portal.dra.availability import unavailable
-from portal.dra.cluster import feasible_nodes, how_many_more
+from portal.accounts.models import User
+from portal.dra.cluster import how_many_more
 from portal.dra.explain import Explanation, explain
 from portal.dra.fleet import Fleet
+from portal.dra.outcomes import Reason
 from portal.dra.quantity import Quantity
 from portal.reasons import in_words
 
-FleetOf = Callable[[Cluster], Fleet]
+__all__ = ["CostLine", "FleetOf", "Preview", "preview", "reasons_of"]
 
 NODES_SHOWN = 5
+HELD_SHOWN = 6
 # Counting stops here: "more than enough" is all that a person needs.
 ROOM_LIMIT = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostLine:
-    """devices × price × hours of one product; `per_hour` None = no price."""
-
-    product: str
-    count: int
-    hours: Fraction
-    per_hour: Decimal | None
-    currency: str
-    amount: Fraction | None
-    # "instead" for an alternative, "besides" for a further part; "" for what is asked for first.
-    role: str = ""
-
-    @property
-    def price(self) -> str:
-        """The exact price per device-hour."""
-        return plain(self.per_hour)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """A manifest as it would be sent (or copied); `used` tells the way that is used from the other one."""
-
-    backend: str
-    kind: str
-    text: str
-    used: bool
+# What the search for something that would fit may take, in seconds.
+SEARCH_SECONDS = 0.12
 
 
 @dataclass(kw_only=True)
@@ -90,6 +71,17 @@ class Preview:
     room_exact: bool = True
     # Why it does not fit now, from the largest obstacle on.
     reasons: Sequence[str] = ()
+    # What is said of it first.
+    verdict: Verdict = Verdict.UNKNOWN
+    # Node pools that would bring it.
+    growth: Sequence[Growth] = ()
+    # Where it does not fit now: what would, who holds it until when, how many wait, how long others waited.
+    suggestions: Sequence[Suggestion] = ()
+    held: Sequence[Held] = ()
+    waiting: int | None = None
+    expected: Expected | None = None
+    # The hold's priority class, if it would have one: it frees nothing.
+    priority_class: str = ""
     # The engine could not decide; in its words.
     problem: str = ""
     # Who would have to approve it; "" = nobody.
@@ -106,6 +98,20 @@ class Preview:
         return [message for name in names for message in self.reading.errors.get(name, ())]
 
     @property
+    def warnings(self) -> Sequence[str]:
+        """What may be wrong, and stops nobody."""
+        return [message for said in self.reading.warnings.values() for message in said]
+
+    @property
+    def held_shown(self) -> Sequence[Held]:
+        return self.held[:HELD_SHOWN]
+
+    @property
+    def held_more(self) -> int:
+        """Devices that are held by others than those shown."""
+        return sum(one.devices for one in self.held[HELD_SHOWN:])
+
+    @property
     def nodes_shown(self) -> Sequence[str]:
         return (self.nodes or ())[:NODES_SHOWN]
 
@@ -119,8 +125,17 @@ class Preview:
         return None if self.nodes is None else bool(self.nodes)
 
 
-def preview(reading: Reading, *, prices: PriceList, now: datetime, fleet_of: FleetOf = fleet) -> Preview:
-    """Answers for as much of the ask as could be read."""
+def preview(
+    reading: Reading,
+    *,
+    prices: PriceList,
+    now: datetime,
+    viewer: User | None = None,
+    fleet_of: FleetOf = fleet,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Preview:
+    """Answers for as much of the ask as could be read. `viewer` is who reads it; `clock` bounds how long is
+    searched for something that would fit."""
     result = Preview(reading=reading)
     cluster, device_class = reading.cluster, reading.device_class
     by_plugin = reading.placement is not None and reading.backend == Request.Backend.PLUGIN
@@ -130,19 +145,135 @@ def preview(reading: Reading, *, prices: PriceList, now: datetime, fleet_of: Fle
     result.in_step, result.as_of, result.why = coverage.in_step, coverage.as_of, str(coverage.why)
     approval, _own = approval_for(reading)
     result.approval = "" if approval == Flavor.Approval.NONE else str(Flavor.Approval(approval).label)
+    if reading.flavor is not None and reading.shape == Request.Shape.CLAIM:
+        result.priority_class = reading.flavor.hold_priority_class
     result.written = written(reading)
+    if reading.count is not None:
+        result.growth = growths_of(reading)
+    asking = _Asking(result, viewer=viewer, now=now, fleet_of=fleet_of, clock=clock)
     if device_class is None:
-        tell_units(result, prices, now=now, fleet_of=fleet_of)
-        return result
-    profiles = _with_memory(reading.profiles, reading.min_memory)
-    result.products = sorted({profile.product or profile.driver for profile in profiles})
-    result.matching, result.free = _count(reading, cluster, profiles)
-    if not coverage.in_step:
-        result.free = None
-    result.cost = _cost(reading, profiles, prices, now=now)
-    if reading.count is not None and coverage.in_step and "min_memory" not in reading.errors:
-        _ask_engine(result, fleet_of(cluster), reading.placement)
+        asking.units(prices)
+    else:
+        asking.devices(prices)
+    if result.nodes is not None and not result.nodes:
+        asking.outlook()
     return result
+
+
+@dataclass
+class _Asking:
+    """One answer being put together."""
+
+    result: Preview
+    viewer: User | None
+    now: datetime
+    fleet_of: FleetOf
+    clock: Callable[[], float]
+
+    @property
+    def reading(self) -> Reading:
+        return self.result.reading
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self.reading.cluster is not None  # the caller looked
+        return self.reading.cluster
+
+    def devices(self, prices: PriceList) -> None:
+        """By DRA."""
+        result, reading = self.result, self.reading
+        profiles = _with_memory(reading.profiles, reading.min_memory)
+        result.products = sorted({profile.product or profile.driver for profile in profiles})
+        result.matching, result.free = _count(reading, self.cluster, profiles)
+        if not result.in_step:
+            result.free = None
+        result.cost = costs_of(reading, profiles, prices, now=self.now)
+        spec = reading.spec
+        if spec is None or not result.in_step or "min_memory" in reading.errors:
+            return
+        placement = reading.placement
+        self._engine(
+            Asked(
+                fleet=self.fleet_of(self.cluster),
+                claim=claim_of(manifests.preview_claim(spec, namespace=reading.namespace or "default")),
+                tolerations=node_tolerations(placement.tolerations) if placement else (),
+                node_selector=dict(placement.node_selector) if placement else {},
+            )
+        )
+
+    def _engine(self, asked: Asked) -> None:
+        result = self.result
+        feasible = asked.feasible()
+        result.verdict = judge(asked, now=feasible, can_grow=bool(result.growth))
+        if feasible.error is not None:
+            result.problem = in_words(feasible.error.error)
+            return
+        if feasible.undecided and not feasible.nodes:
+            result.problem = _("The search took too long on some nodes.")
+            return
+        result.nodes = feasible.nodes
+        if feasible.nodes:
+            room = how_many_more(
+                asked.fleet,
+                asked.claim,
+                tolerations=asked.tolerations,
+                node_selector=asked.node_selector,
+                limit=ROOM_LIMIT,
+            )
+            result.room, result.room_exact = room.count, room.exact
+            return
+        explanation = explain(
+            asked.fleet, asked.claim, tolerations=asked.tolerations, node_selector=asked.node_selector
+        )
+        result.reasons = reasons_of(explanation)
+        if result.verdict == Verdict.BUSY:
+            result.held = held_by(explanation.held_by, cluster=self.cluster, viewer=self.viewer, now=self.now)
+        search = Search(
+            asked=asked, reading=self.reading, feasible=feasible, viewer=self.viewer, now=self.now,
+            fleet_of=self.fleet_of, clock=self.clock, seconds=SEARCH_SECONDS,
+        )  # fmt: skip
+        result.suggestions = search.run()
+
+    def units(self, prices: PriceList) -> None:
+        """By a Device Plugin."""
+        result, reading, placement = self.result, self.reading, self.reading.placement
+        assert placement is not None  # the caller looked
+        units = Units.of(placement, fleet=self._fleet_if_in_step())
+        result.matching = sum(row.capacity for row in units.rows)
+        result.products = sorted({row.product for row in units.rows})
+        result.cost = cost_lines(result.products or [""], "", reading, prices, now=self.now)
+        if not result.in_step or any(row.used is None for row in units.rows):
+            return
+        if reading.count is None:
+            result.free = sum(units.left.values())
+            return
+        found = units.now(reading.count)
+        result.free, result.problem = found.free, found.problem
+        result.verdict = units.verdict(reading.count, found, can_grow=bool(result.growth))
+        if found.problem:
+            return
+        result.nodes = found.nodes
+        if found.nodes:
+            result.room = found.room
+        else:
+            result.reasons = units.reasons(reading.count)
+
+    def _fleet_if_in_step(self) -> Fleet:
+        if self.result.in_step:
+            return self.fleet_of(self.cluster)
+        return Fleet.build(slices=(), classes=(), features=features_of(self.cluster.server_version))
+
+    def outlook(self) -> None:
+        """The line that it would stand in."""
+        reading, placement = self.reading, self.reading.placement
+        line = Line(
+            cluster=self.cluster,
+            flavor=reading.flavor.pk if reading.flavor else None,
+            device_class=reading.device_class.name if reading.device_class else "",
+            extended_resource=placement.extended_resource if placement else "",
+        )
+        self.result.waiting = waiting(line, before=self.now, besides=reading.key)
+        self.result.expected = expected(line, now=self.now)
 
 
 def _with_memory(profiles: Sequence[DeviceProfile], minimum: str) -> list[DeviceProfile]:
@@ -174,168 +305,9 @@ def _count(reading: Reading, cluster: Cluster, profiles: Sequence[DeviceProfile]
     return sum(states.values()), free
 
 
-def _cost(
-    reading: Reading, profiles: Sequence[DeviceProfile], prices: PriceList, *, now: datetime
-) -> list[CostLine]:
-    """One line per price that may apply: which product it will be is the scheduler's choice."""
-    if reading.device_class is None:
-        return []
-    lines = _lines(_products(profiles), reading.device_class.name, reading, prices, now=now)
-    for role, pieces in (("instead", reading.options.alternatives), ("besides", reading.options.parts)):
-        for piece in pieces:
-            lines += [
-                replace(line, role=role)
-                for line in _lines(
-                    _products(piece.profiles), piece.wish.device_class, reading, prices, now=now, piece=piece
-                )
-            ]
-    return lines
-
-
-def _products(profiles: Sequence[DeviceProfile]) -> list[str]:
-    return sorted({profile.product for profile in profiles})
-
-
-def _lines(
-    products: Sequence[str],
-    device_class: str,
-    reading: Reading,
-    prices: PriceList,
-    *,
-    now: datetime,
-    piece: Piece | None = None,
-) -> list[CostLine]:
-    book = prices.current(now)
-    count = piece.count if piece else reading.count
-    if count is None or reading.duration is None:
-        return []
-    hours = Fraction(reading.duration // MICROSECOND, money.MICROSECONDS_PER_HOUR)
-    lines: dict[tuple[Decimal | None, str], CostLine] = {}
-    for product in products:
-        per_hour = book.price(device_class=device_class, product=product) if book else None
-        key = (per_hour, "" if per_hour is None else product)
-        lines.setdefault(
-            key,
-            CostLine(
-                product=product or device_class,
-                count=count,
-                hours=hours,
-                per_hour=per_hour,
-                currency=book.currency if book else "",
-                amount=None if per_hour is None else Fraction(per_hour) * hours * count,
-            ),
-        )
-    return list(lines.values())
-
-
-def _ask_engine(result: Preview, fleet: Fleet, placement: Placement | None) -> None:
-    spec = result.reading.spec
-    if spec is None:
-        return
-    claim = claim_of(manifests.preview_claim(spec, namespace=result.reading.namespace or "default"))
-    tolerations = node_tolerations(placement.tolerations) if placement else ()
-    selector = placement.node_selector if placement else None
-    feasible = feasible_nodes(fleet, [claim], tolerations=tolerations, node_selector=selector)
-    if feasible.error is not None:
-        result.problem = in_words(feasible.error.error)
-        return
-    result.nodes = feasible.nodes
-    if feasible.nodes:
-        room = how_many_more(fleet, claim, tolerations=tolerations, node_selector=selector, limit=ROOM_LIMIT)
-        result.room, result.room_exact = room.count, room.exact
-    else:
-        result.reasons = reasons_of(explain(fleet, claim, tolerations=tolerations, node_selector=selector))
-
-
-def tell_units(result: Preview, prices: PriceList, *, now: datetime, fleet_of: FleetOf = fleet) -> None:
-    """The same of a Device Plugin's units: nodes that take such Pods and have so many left."""
-    reading = result.reading
-    placement, cluster = reading.placement, reading.cluster
-    if placement is None or cluster is None:
-        return
-    rows = units_of(placement)
-    result.matching = sum(row.capacity for row in rows)
-    result.products = sorted({row.product for row in rows})
-    result.cost = _lines(result.products or [""], "", reading, prices, now=now)
-    if not result.in_step or any(row.used is None for row in rows):
-        return
-    nodes = fleet_of(cluster).nodes
-    tolerations = node_tolerations(placement.tolerations)
-    left = {
-        row.node_name: max(0, row.allocatable - (row.used or 0))
-        for row in rows
-        if row.node_name in nodes and unavailable(nodes[row.node_name], tolerations=tolerations) is None
-    }
-    result.free = sum(left.values())
-    if reading.count is None:
-        return
-    result.nodes = sorted(name for name, free in left.items() if free >= reading.count)
-    if result.nodes:
-        result.room = sum(free // reading.count for free in left.values())
-    else:
-        most = max(left.values(), default=0)
-        result.reasons = [
-            _("No node that takes such Pods has %(count)s units left; the most is %(most)s.")
-            % {"count": reading.count, "most": most}
-        ]
-
-
-def written(reading: Reading) -> list[Written]:
-    """What would be sent to the cluster (DRA) or copied into Pods (Device Plugin); the way that is used
-    comes first."""
-    placement, count = reading.placement, reading.count
-    if reading.project is None or not reading.namespace or count is None:
-        return []
-    name = manifests.object_name(project=reading.project.slug, key=reading.key or "00000000")
-    found = []
-    spec = reading.spec
-    if spec is None and placement is not None and placement.device_class:
-        spec = manifests.claim_spec(wish_of(placement, count=count))
-    if spec is not None:
-        build = manifests.claim_template if reading.shape == Request.Shape.TEMPLATE else manifests.claim
-        owner = manifests.Owner(
-            key=reading.key or "…",
-            project=reading.project.slug,
-            requester=reading.requester,
-            cost_centre=reading.project.cost_centre,
-            purpose=reading.purpose,
-        )
-        manifest = build(name=name, namespace=reading.namespace, owner=owner, spec=spec)
-        used = reading.backend == Request.Backend.DRA
-        found.append(
-            Written(
-                backend=Request.Backend.DRA,
-                kind=manifest["kind"],
-                text=manifests.as_yaml(manifest),
-                used=used,
-            )
-        )
-    if placement is not None and placement.extended_resource:
-        use = snippets.Use(
-            object_name=name,
-            namespace=reading.namespace,
-            shape=Request.Shape.ENTITLEMENT,
-            key=reading.key or "…",
-            resource=placement.extended_resource,
-            count=count,
-            node_selector=placement.node_selector,
-            tolerations=placement.tolerations,
-        )
-        used = reading.backend == Request.Backend.PLUGIN
-        found.append(
-            Written(
-                backend=Request.Backend.PLUGIN,
-                kind="Pod",
-                text=manifests.as_yaml(snippets.pod(use)),
-                used=used,
-            )
-        )
-    return sorted(found, key=lambda one: not one.used)
-
-
 def reasons_of(explanation: Explanation) -> list[str]:
     """An explanation in sentences: the nearest miss first, then what each step of the funnel left over."""
-    said = [in_words(explanation.nearest)] if explanation.nearest is not None else []
+    said = [_nearest(explanation.nearest)] if explanation.nearest is not None else []
     for funnel in explanation.funnels:
         said += [
             _("%(devices)s devices on %(nodes)s nodes: %(reason)s")
@@ -343,3 +315,11 @@ def reasons_of(explanation: Explanation) -> list[str]:
             for stage in funnel.stages
         ]
     return list(dict.fromkeys(said))
+
+
+def _nearest(reason: Reason) -> str:
+    if reason.code == "miss-held":
+        # Whose claims hold them is not for everybody's eyes.
+        told = {"request": reason.params.get("request", ""), "devices": reason.params.get("before", 0)}
+        return _("%(request)s: all %(devices)s matching devices are held.") % told
+    return in_words(reason)

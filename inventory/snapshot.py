@@ -81,8 +81,11 @@ def _slices(cluster: Cluster) -> Iterator[dra.ResourceSlice]:
 
 
 def _classes(cluster: Cluster) -> Iterator[dra.DeviceClass]:
-    for name, spec in DeviceClass.objects.filter(cluster=cluster).values_list("name", "spec"):
-        yield _decoded("DeviceClass", {"name": name}, {"spec": spec}, dra.DeviceClass)
+    rows = DeviceClass.objects.filter(cluster=cluster).values_list("name", "created_at", "spec")
+    for name, created_at, spec in rows:
+        # Of two classes that serve the same extended resource, the newer one does.
+        born = {"creationTimestamp": created_at.strftime("%Y-%m-%dT%H:%M:%SZ")} if created_at else {}
+        yield _decoded("DeviceClass", {"name": name, **born}, {"spec": spec}, dra.DeviceClass)
 
 
 def _taint_rules(cluster: Cluster) -> Iterator[dra.DeviceTaintRule]:

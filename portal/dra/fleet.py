@@ -85,6 +85,12 @@ class Fleet:
         other.nodes = {name: self.node(name)}
         return other
 
+    def only_nodes(self, nodes: dict[str, Node]) -> "Fleet":
+        """The same fleet as seen from these nodes alone."""
+        other = self._with(self.holdings)
+        other.nodes = nodes
+        return other
+
     def _with(self, holdings: Holdings) -> "Fleet":
         other = Fleet(
             pools=self._pools,
