@@ -91,7 +91,7 @@ def request_preview(request: HttpRequest) -> HttpResponse:
     """The panel beside the form, for what has been typed so far."""
     user, now = person(request), timezone.now()
     reading = asks.read(request.GET, user=user, now=now)
-    context = {"preview": preview(reading, prices=price_list(), now=now)}
+    context = {"preview": preview(reading, prices=price_list(), now=now, viewer=user)}
     return render(request, "claims/_preview.html", context)
 
 
@@ -182,7 +182,9 @@ def form_page(
         "no_project": not form.projects,
         "no_cluster": not form.clusters,
         "flavored": form.reading.flavor is not None,
-        "preview": preview(form.reading, prices=price_list(), now=timezone.now()),
+        "preview": preview(
+            form.reading, prices=price_list(), now=timezone.now(), viewer=person(request)
+        ),
     }
     return htmx.render(request, "claims/request_form.html", context, partial="fields", status=status)
 
