@@ -214,7 +214,8 @@ def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
     if has_devices and request.allocated_at is None:
         since = mirror.allocated_since(request) or now
         columns["allocated_at"] = since
-        columns["expires_at"] = since + request.duration
+        end = since + request.duration
+        columns["expires_at"] = min(end, request.ends_by) if request.ends_by else end
         if request.asked_at is None:
             # Nobody was seen waiting: it was there at once.
             columns["asked_at"] = since

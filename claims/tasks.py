@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
 
-from claims import advance, pursuit, quotas_cluster, quotas_watch, quotas_writing
+from claims import advance, bookings_start, pursuit, quotas_cluster, quotas_watch, quotas_writing
 from claims.ledger import storage
 from claims.models import Request
 from inventory.models import Cluster
@@ -64,6 +64,20 @@ def write_quota(object_id: int) -> None:
     """Bring one ResourceQuota of the desk to what is wanted."""
     if not access.only_looks():
         quotas_writing.write(object_id=object_id, now=timezone.now())
+
+
+@shared_task(name="claims.tasks.start_bookings", ignore_result=True)
+def start_bookings() -> None:
+    """Start what was booked for now, each booking in a task of its own."""
+    if not access.only_looks():
+        for pk in bookings_start.due(timezone.now()):
+            start_booking.apply_async(kwargs={"booking_id": pk}, expires=EXPIRES)
+
+
+@shared_task(name="claims.tasks.start_booking", ignore_result=True)
+def start_booking(booking_id: int) -> None:
+    """Start one booking, or note why it cannot be started yet."""
+    bookings_start.start(booking_id=booking_id, now=timezone.now())
 
 
 def coalesce_key(cluster_id: int) -> str:

@@ -35,6 +35,11 @@ app.conf.beat_schedule = {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,
     },
+    "start what was booked": {
+        "task": "claims.tasks.start_bookings",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
     "deliver what people are told": {
         "task": "accounts.tasks.deliver_due",
         "schedule": 10.0,
