@@ -54,6 +54,12 @@ class FlavorIn(serializers.Serializer[Any]):
     groups = serializers.ListField(child=serializers.CharField(), required=False, help_text="Names.")
     approval = serializers.ChoiceField(choices=Flavor.Approval.choices, required=False)
     own_approval = serializers.BooleanField(required=False)
+    idle_hours = serializers.IntegerField(
+        required=False, help_text="Hours until a hold that nobody uses is idle; 0: never."
+    )
+    idle_release = serializers.BooleanField(
+        required=False, help_text="An idle device is given back an hour after the reminder."
+    )
     bookable_days = serializers.IntegerField(
         required=False, help_text="How many days ahead it can be booked; 0: not at all."
     )
@@ -113,6 +119,8 @@ class FlavorOut(serializers.Serializer[Any]):
     default_hours = serializers.IntegerField()
     max_hours = serializers.IntegerField()
     approval = serializers.ChoiceField(choices=Flavor.Approval.choices)
+    idle_hours = serializers.IntegerField(help_text="0: a hold may lie idle.")
+    idle_release = serializers.BooleanField()
     bookable_days = serializers.IntegerField(help_text="0: it cannot be booked.")
     bookings_kept = serializers.BooleanField()
     free = serializers.IntegerField(allow_null=True, help_text="Null: not known, which is not zero.")

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from claims.flavors import ICONS, MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, Terms
+from claims.flavors import ICONS, MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
 from claims.models import Flavor, Placement
 from claims.placement_terms import COLUMNS, lines_of
 from inventory.models import Cluster, CountedUnits, DeviceClass
@@ -95,6 +95,16 @@ class FlavorForm(DomainForm):
         label=_("Who has to approve a request"), widget=forms.Select(choices=Flavor.Approval.choices)
     )
     own_approval = forms.BooleanField(label=_("A person may approve a request of their own"), required=False)
+    idle_hours = forms.CharField(
+        label=_("Hours until a hold that nobody uses is idle"),
+        help_text=_("0: it may lie idle. Then its people are reminded."),
+        widget=forms.NumberInput(attrs={"min": 0, "max": MAX_IDLE_HOURS, "inputmode": "numeric"}),
+    )
+    idle_release = forms.BooleanField(
+        label=_("Give an idle device back"),
+        required=False,
+        help_text=_("An hour after the reminder, unless a Pod has joined the hold."),
+    )
     bookable_days = forms.CharField(
         label=_("Bookable how many days ahead"),
         help_text=_("0: it cannot be booked, only requested."),

@@ -40,6 +40,7 @@ MAX_COUNT = 32
 HOUR = timedelta(hours=1)
 MAX_HOURS = 90 * 24
 MAX_BOOKABLE_DAYS = 365
+MAX_IDLE_HOURS = 30 * 24
 
 
 class UnableToChangeFlavor(Exception):
@@ -74,6 +75,8 @@ class Terms:
     groups: tuple[str, ...] = ()
     approval: str = Flavor.Approval.NONE
     own_approval: bool = False
+    idle_hours: int = 0
+    idle_release: bool = False
     bookable_days: int = 28
     bookings_kept: bool = False
 
@@ -111,6 +114,8 @@ def terms_of(flavor: Flavor) -> Terms:
         groups=tuple(sorted(group.name for group in flavor.groups.all())),
         approval=flavor.approval,
         own_approval=flavor.own_approval,
+        idle_hours=flavor.idle_hours,
+        idle_release=flavor.idle_release,
         bookable_days=flavor.bookable_days,
         bookings_kept=flavor.bookings_kept,
     )
@@ -181,6 +186,8 @@ def read_terms(values: Mapping[str, object]) -> Terms:
             plain.approval,
         ),
         own_approval=read_flag(values, "own_approval"),
+        idle_hours=seen.number("idle_hours", plain.idle_hours, MAX_IDLE_HOURS, least=0),
+        idle_release=read_flag(values, "idle_release"),
         bookable_days=seen.number("bookable_days", plain.bookable_days, MAX_BOOKABLE_DAYS, least=0),
         bookings_kept=read_flag(values, "bookings_kept"),
     )

@@ -7,7 +7,17 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
 
-from claims import advance, bookings_start, pursuit, quotas_cluster, quotas_watch, quotas_writing
+from claims import (
+    advance,
+    bookings_start,
+    idle,
+    pursuit,
+    quotas_cluster,
+    quotas_watch,
+    quotas_writing,
+    reminders,
+    watches,
+)
 from claims.ledger import storage
 from claims.models import Request
 from inventory.models import Cluster
@@ -46,6 +56,21 @@ def pursue(request_id: int) -> None:
         # It stays due.
         return
     pursuit.pursue(request_id=request_id, now=timezone.now(), hold_image=settings.HOLD_IMAGE)
+
+
+@shared_task(name="claims.tasks.remind", ignore_result=True)
+def remind() -> None:
+    """Remind people of what ends soon, and of what they hold and do not use; the latter may end it."""
+    now = timezone.now()
+    reminders.remind(now=now)
+    if not access.only_looks():
+        idle.look(now=now)
+
+
+@shared_task(name="claims.tasks.look_for_free", ignore_result=True)
+def look_for_free() -> None:
+    """Tell those who wait for a device that one is free."""
+    watches.look(now=timezone.now())
 
 
 @shared_task(name="claims.tasks.keep_quotas", ignore_result=True)

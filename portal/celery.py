@@ -10,7 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("portal")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["inventory", "claims", "portal.idempotency"])
+app.autodiscover_tasks(["portal.accounts", "inventory", "claims", "portal.idempotency"])
 app.conf.beat_schedule = {
     "keep a follower on every enabled cluster": {
         "task": "inventory.tasks.ensure_followers",
@@ -44,6 +44,16 @@ app.conf.beat_schedule = {
         "task": "accounts.tasks.deliver_due",
         "schedule": 10.0,
         "options": {"expires": 10},
+    "remind of what ends and of what lies idle": {
+        "task": "claims.tasks.remind",
+        "schedule": 60.0,
+        "options": {"expires": 55},
+    },
+    "look whether what people wait for is free": {
+        "task": "claims.tasks.look_for_free",
+        "schedule": 20.0,
+        "options": {"expires": 15},
+    },
     },
     "drop old notifications": {
         "task": "accounts.tasks.prune_notifications",
