@@ -7,11 +7,13 @@ class ClaimsConfig(AppConfig):
 
     def ready(self) -> None:
         from claims.ledger.exclusion import after_migrate
+        from claims.launch_tasks import on_launch_due
         from claims.receivers import on_observed, on_quotas_due, on_work_due
-        from claims.signals import quotas_due, work_due
+        from claims.signals import launch_due, quotas_due, work_due
         from inventory.signals import observed
 
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")
         quotas_due.connect(on_quotas_due, dispatch_uid="claims.quotas")
+        launch_due.connect(on_launch_due, dispatch_uid="claims.launches")

@@ -157,7 +157,7 @@ def claim(*, name: str, namespace: str, owner: Owner, spec: Manifest) -> Manifes
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceClaim",
-        "metadata": _metadata(name=name, namespace=namespace, owner=owner),
+        "metadata": metadata_of(name=name, namespace=namespace, owner=owner),
         "spec": spec,
     }
 
@@ -167,7 +167,7 @@ def claim_template(*, name: str, namespace: str, owner: Owner, spec: Manifest) -
     return {
         "apiVersion": API_VERSION,
         "kind": "ResourceClaimTemplate",
-        "metadata": _metadata(name=name, namespace=namespace, owner=owner),
+        "metadata": metadata_of(name=name, namespace=namespace, owner=owner),
         "spec": {
             "metadata": {"labels": _labels(owner), "annotations": _annotations(owner)},
             "spec": spec,
@@ -221,7 +221,7 @@ def _bound_for(
 
 def idle_pod(*, name: str, namespace: str, owner: Owner, image: str, role: str) -> Manifest:
     """A Pod that does nothing, within the "restricted" Pod security level."""
-    metadata = _metadata(name=name, namespace=namespace, owner=owner)
+    metadata = metadata_of(name=name, namespace=namespace, owner=owner)
     metadata["labels"][ROLE_LABEL] = role
     return {
         "apiVersion": "v1",
@@ -263,7 +263,8 @@ def as_yaml(manifest: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=100)
 
 
-def _metadata(*, name: str, namespace: str, owner: Owner) -> Manifest:
+def metadata_of(*, name: str, namespace: str, owner: Owner) -> Manifest:
+    """Name, namespace, and the labels and annotations that lead back to the request."""
     return {
         "name": name,
         "namespace": namespace,

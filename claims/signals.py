@@ -7,3 +7,6 @@ work_due = Signal()
 
 # Sent after commit, without arguments: quotas were changed, and have to be watched and written.
 quotas_due = Signal()
+
+# Sent after commit with `launch_id`: something is to be started, or removed.
+launch_due = Signal()

@@ -33,7 +33,7 @@ class Use:
 
 def lines(use: Use) -> str:
     """The YAML lines that a Pod of one's own needs."""
-    spec: Manifest = {"containers": [{"name": "…", "resources": _resources(use)}], **_around(use)}
+    spec: Manifest = {"containers": [{"name": "…", "resources": resources_of(use)}], **around(use)}
     labels = _labels(use)
     return as_yaml({"metadata": {"labels": labels}, "spec": spec} if labels else {"spec": spec})
 
@@ -91,14 +91,15 @@ def kueue_refuses(shape: str, spec: Mapping[str, Any]) -> str:
     return next(iter(kueue_refusals(shape, spec)), "")
 
 
-def _resources(use: Use) -> Manifest:
+def resources_of(use: Use) -> Manifest:
+    """What the container that works asks for."""
     if use.shape == ENTITLEMENT:
         # Extended resources are never overcommitted: a limit is the request, too.
         return {"limits": {use.resource: str(use.count)}}
     return {"claims": [{"name": POD_CLAIM}]}
 
 
-def _around(use: Use) -> Manifest:
+def around(use: Use) -> Manifest:
     """What belongs into the Pod's spec beside its containers."""
     spec: Manifest = {}
     if use.shape != ENTITLEMENT:
@@ -116,9 +117,9 @@ def _pod_spec(use: Use) -> Manifest:
         "name": "work",
         "image": IMAGE,
         "command": ["sleep", "3600"],
-        "resources": _resources(use),
+        "resources": resources_of(use),
     }
-    return {"restartPolicy": "Never", "containers": [container], **_around(use)}
+    return {"restartPolicy": "Never", "containers": [container], **around(use)}
 
 
 def _labels(use: Use) -> dict[str, str]:

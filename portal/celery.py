@@ -31,6 +31,10 @@ app.conf.beat_schedule = {
         "schedule": 15.0,
         "options": {"expires": 15},
     },
+    "start and stop what people launch": {
+        "task": "claims.launch_tasks.tend",
+        "schedule": 5.0,
+    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,
