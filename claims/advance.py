@@ -14,7 +14,7 @@ from claims import manifests
 from claims.entitlements import pods_of_entitlements, remember
 from claims.ledger import storage
 from claims.models import Request, RequestClaim
-from claims.requests import expire, lapse, transition
+from claims.requests import expire, lapse, step_aside, transition
 from claims.states import (
     LIVE,
     ClaimFacts,
@@ -220,6 +220,10 @@ def _advance_one(request: Request, mirror: Mirror, *, now: datetime) -> bool:
             # Nobody was seen waiting: it was there at once.
             columns["asked_at"] = since
     if request.hold_wanted and request.due_at is None and request.state in LIVE and _hold_missing(situation):
+        columns["due_at"] = now
+    if request.hold_steps_aside and situation.holders:
+        step_aside(request=request, now=now)
+    if request.state == State.ENDING and request.ends_pods and request.due_at is None and situation.users:
         columns["due_at"] = now
     verdict = next_state(situation)
     changed = False

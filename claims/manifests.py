@@ -183,11 +183,17 @@ def hold_pod(
     image: str,
     node_selector: Mapping[str, str] | None = None,
     tolerations: Sequence[Manifest] = (),
+    pull_secret: str = "",
+    priority_class: str = "",
 ) -> Manifest:
     """A Pod that does nothing but keep the claim allocated. Passes the "restricted" Pod security level."""
     pod = idle_pod(name=hold_name(claim_name), namespace=namespace, owner=owner, image=image, role="hold")
     pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": POD_CLAIM}]
     pod["spec"]["resourceClaims"] = [{"name": POD_CLAIM, "resourceClaimName": claim_name}]
+    if pull_secret:
+        pod["spec"]["imagePullSecrets"] = [{"name": pull_secret}]
+    if priority_class:
+        pod["spec"]["priorityClassName"] = priority_class
     return _bound_for(pod, node_selector, tolerations)
 
 

@@ -66,20 +66,24 @@ def rehearse(request: Request, *, connect: Connect) -> None:
             if request.shape == Request.Shape.ENTITLEMENT:
                 submission.rehearse_pod(client, manifest_of(request))
             else:
-                submission.rehearse(client, manifest_of(request), device_class=request.device_class)
+                submission.rehearse(client, manifest_of(request))
     except errors.ClusterError as error:
-        raise UnableToSubmit(_by_field(error, flavored=request.flavor is not None)) from error
+        raise UnableToSubmit(_by_field(error, request)) from error
 
 
-def _by_field(error: errors.ClusterError, *, flavored: bool) -> dict[str, list[str]]:
+def _by_field(error: errors.ClusterError, request: Request) -> dict[str, list[str]]:
     """Which field of the form the cluster's refusal is about."""
     said = error.message
-    what = "flavor" if flavored else "device_class"
+    what = "flavor" if request.flavor is not None else "device_class"
     match error:
         case errors.Invalid():
             return _by_cause(error, what)
         case submission.ClassMissing():
-            name = what
+            parts = [part.get("device_class") for part in request.options.get("parts", ())]
+            if error.name == request.device_class:
+                name = what
+            else:
+                name = "parts" if error.name in parts else "alternatives"
         case submission.FieldsDropped() | submission.NameTaken():
             name = WHOLE
         case errors.Forbidden() if "exceeded quota" in said:

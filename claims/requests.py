@@ -244,6 +244,20 @@ def lapse(*, request: Request, now: datetime) -> bool:
     )
 
 
+def step_aside(*, request: Request, now: datetime) -> bool:
+    """Give up the hold, by the desk itself, since Pods of people have the device: as its flavor says. The
+    device is free when they end."""
+    with transaction.atomic():
+        changed = Request.objects.filter(pk=request.pk, state__in=LIVE, hold_wanted=True).update(
+            hold_wanted=False, due_at=now, attempts=0, changed_at=now
+        )
+        if changed:
+            request.refresh_from_db()
+            record(request, "request.hold-aside", actor=None, now=now, after={"hold": False})
+            _announce(request)
+    return bool(changed)
+
+
 def transition(
     request: Request,
     *,
@@ -318,6 +332,8 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
         purpose=ask.purpose,
         approval=approval,
         own_approval=own,
+        ends_pods=ask.flavor is not None and ask.flavor.ends_pods,
+        hold_steps_aside=ask.flavor is not None and ask.flavor.hold_steps_aside,
         state=State.WAITING_FOR_APPROVAL if waits else State.SUBMITTED,
         created_at=now,
         changed_at=now,

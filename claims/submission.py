@@ -62,7 +62,11 @@ class FieldsDropped(errors.ClusterError):
 
 
 class ClassMissing(errors.ClusterError):
-    """The DeviceClass is not on the cluster; the server accepts such claims without a word."""
+    """A DeviceClass is not on the cluster; the server accepts such claims without a word."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(_("The cluster has no DeviceClass “%(name)s”.") % {"name": name})
 
 
 class NameTaken(errors.ClusterError):
@@ -73,17 +77,16 @@ class StillGoing(errors.ClusterError):
     """The request's own object of that name is still being deleted; later the name is free."""
 
 
-def rehearse(client: Writer, manifest: Manifest, *, device_class: str) -> None:
+def rehearse(client: Writer, manifest: Manifest) -> None:
     """Let the server judge an object without storing it.
 
     Raises ClassMissing, FieldsDropped, NameTaken, or what the server answered as a ClusterError.
     """
-    try:
-        client.get(_class_resource(manifest), device_class)
-    except errors.NotFound as error:
-        raise ClassMissing(
-            _("The cluster has no DeviceClass “%(name)s”.") % {"name": device_class}
-        ) from error
+    for name in dict.fromkeys(_values(manifest, "deviceClassName")):
+        try:
+            client.get(_class_resource(manifest), name)
+        except errors.NotFound as error:
+            raise ClassMissing(name) from error
     namespace = manifest["metadata"]["namespace"]
     try:
         answer = client.create(resource_of(manifest), manifest, namespace=namespace, dry_run=True)
@@ -91,6 +94,11 @@ def rehearse(client: Writer, manifest: Manifest, *, device_class: str) -> None:
         existing = client.get(resource_of(manifest), manifest["metadata"]["name"], namespace=namespace)
         _require_ours(existing, manifest, error)
         return
+    except errors.Invalid as error:
+        # Without the dropped field nothing valid is left: what the server says of the rest would mislead.
+        if emptied := [path for path in _gated(manifest) if _left_empty(path, error)]:
+            raise FieldsDropped(emptied) from error
+        raise
     dropped = list(dropped_fields(manifest, answer))
     if dropped:
         raise FieldsDropped(dropped)
@@ -106,8 +114,9 @@ def rehearse_pod(client: Writer, manifest: Manifest) -> None:
         return
 
 
-def create(client: Writer, manifest: Manifest) -> dict[str, Any]:
-    """Create the object, or find that an earlier attempt did. Returns it as stored.
+def create(client: Writer, manifest: Manifest, *, uid: str = "") -> dict[str, Any]:
+    """Create the object, or find that an earlier attempt did (by its label, or by the `uid` that it got).
+    Returns it as stored.
 
     Raises NameTaken when somebody else's object has the name, StillGoing, or another ClusterError.
     """
@@ -117,26 +126,41 @@ def create(client: Writer, manifest: Manifest) -> dict[str, Any]:
         return client.create(resource, manifest, namespace=namespace)
     except errors.AlreadyExists as error:
         existing = client.get(resource, name, namespace=namespace)
-        _require_ours(existing, manifest, error)
+        if not uid or existing["metadata"].get("uid") != uid:
+            _require_ours(existing, manifest, error)
         if existing["metadata"].get("deletionTimestamp"):
             raise StillGoing(
                 _("The %(kind)s “%(name)s” is still being deleted.")
                 % {"kind": manifest["kind"], "name": name}
             ) from error
         return existing
+    except (errors.Forbidden, errors.Invalid):
+        # Admission comes before the look at names: what an earlier attempt made may be what is over a quota.
+        try:
+            existing = client.get(resource, name, namespace=namespace)
+        except errors.ClusterError:
+            existing = {}
+        metadata = existing.get("metadata") or {}
+        if not _is_ours(metadata, manifest) or metadata.get("deletionTimestamp"):
+            raise
+        return existing
 
 
-def remove(client: Writer, resource: Resource, *, name: str, namespace: str, request_key: str) -> bool:
+def remove(
+    client: Writer, resource: Resource, *, name: str, namespace: str, request_key: str, uid: str = ""
+) -> bool:
     """Ask for the deletion of an object that is the request's. Returns whether it is gone already.
 
-    An object of the same name that is not the request's is left alone and counts as gone.
+    It is the request's by its label, or by the uid that it had when it was made, whatever became of the
+    label. Another object of the same name is left alone and counts as gone.
     """
     try:
         existing = client.get(resource, name, namespace=namespace)
     except errors.NotFound:
         return True
     metadata = existing.get("metadata") or {}
-    if (metadata.get("labels") or {}).get(manifests.REQUEST_LABEL) != request_key:
+    labelled = (metadata.get("labels") or {}).get(manifests.REQUEST_LABEL) == request_key
+    if not labelled and (not uid or metadata.get("uid") != uid):
         return True
     if metadata.get("deletionTimestamp"):
         return False
@@ -183,6 +207,40 @@ def dropped_fields(sent: Any, answered: Any, path: str = "") -> Iterator[str]:
             yield from dropped_fields(value, answered[index], f"{path}[{index}]")
 
 
+def _values(manifest: Any, name: str) -> Iterator[str]:
+    """Every value of a field of that name, at any depth."""
+    if isinstance(manifest, dict):
+        for key, value in manifest.items():
+            if key == name:
+                yield str(value)
+            else:
+                yield from _values(value, name)
+    elif isinstance(manifest, list):
+        for value in manifest:
+            yield from _values(value, name)
+
+
+def _gated(manifest: Any, path: str = "") -> Iterator[str]:
+    """Paths of the fields that hang on a gate."""
+    if isinstance(manifest, dict):
+        for key, value in manifest.items():
+            below = f"{path}.{key}" if path else key
+            if key in GATES:
+                yield below
+            else:
+                yield from _gated(value, below)
+    elif isinstance(manifest, list):
+        for index, value in enumerate(manifest):
+            yield from _gated(value, f"{path}[{index}]")
+
+
+def _left_empty(path: str, error: errors.Invalid) -> bool:
+    """Whether the server complains about what holds the field, and not about the field."""
+    holder = path.rpartition(".")[0]
+    named = [cause.field for cause in error.causes]
+    return holder in named and not any(field.startswith(path) for field in named)
+
+
 def is_retryable(error: errors.ClusterError) -> bool:
     """Whether the same call may succeed later without anybody changing the request."""
     return isinstance(
@@ -193,13 +251,16 @@ def is_retryable(error: errors.ClusterError) -> bool:
 
 
 def _require_ours(existing: Mapping[str, Any], manifest: Manifest, error: errors.ClusterError) -> None:
-    metadata = existing.get("metadata") or {}
-    wanted = manifest["metadata"]["labels"][manifests.REQUEST_LABEL]
-    if (metadata.get("labels") or {}).get(manifests.REQUEST_LABEL) != wanted:
+    if not _is_ours(existing.get("metadata") or {}, manifest):
         raise NameTaken(
             _("The cluster has a %(kind)s “%(name)s” that belongs to somebody else.")
             % {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
         ) from error
+
+
+def _is_ours(metadata: Mapping[str, Any], manifest: Manifest) -> bool:
+    wanted = manifest["metadata"]["labels"][manifests.REQUEST_LABEL]
+    return bool((metadata.get("labels") or {}).get(manifests.REQUEST_LABEL) == wanted)
 
 
 def _class_resource(manifest: Manifest) -> Resource:

@@ -18,6 +18,7 @@ from claims import (
     reminders,
     watches,
 )
+from claims.holding import HoldTerms
 from claims.ledger import storage
 from claims.models import Request
 from inventory.models import Cluster
@@ -55,7 +56,16 @@ def pursue(request_id: int) -> None:
     if access.only_looks():
         # It stays due.
         return
-    pursuit.pursue(request_id=request_id, now=timezone.now(), hold_image=settings.HOLD_IMAGE)
+    pursuit.pursue(
+        request_id=request_id,
+        now=timezone.now(),
+        hold_image=settings.HOLD_IMAGE,
+        hold_terms=HoldTerms(
+            pull_secret=settings.HOLD_PULL_SECRET,
+            priority_class=settings.HOLD_PRIORITY_CLASS,
+            tolerations=settings.HOLD_TOLERATIONS,
+        ),
+    )
 
 
 @shared_task(name="claims.tasks.remind", ignore_result=True)

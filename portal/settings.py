@@ -150,6 +150,11 @@ FINDING_RETENTION = timedelta(days=env.int("CLAIMDESK_FINDING_RETENTION_DAYS", 4
 
 # What a hold Pod runs; clusters without access to the Internet name their own copy.
 HOLD_IMAGE = env.str("CLAIMDESK_HOLD_IMAGE", "registry.k8s.io/pause:3.10")
+# What else it has, where its flavor says nothing: a pull secret of the namespace, a PriorityClass, and
+# tolerations as in the API (a JSON list).
+HOLD_PULL_SECRET = env.str("CLAIMDESK_HOLD_PULL_SECRET", "")
+HOLD_PRIORITY_CLASS = env.str("CLAIMDESK_HOLD_PRIORITY_CLASS", "")
+HOLD_TOLERATIONS = tuple(dict(entry) for entry in env.json("CLAIMDESK_HOLD_TOLERATIONS", []))
 
 # --- people ----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from claims import pursuit, requests
+from claims import pursuit, requests, retrying
 from claims.asking import UnableToSubmit
 from claims.manifests import REQUEST_LABEL, hold_name
 from claims.models import Request, RequestClaim
@@ -262,8 +262,8 @@ def test_a_refusal_fails_and_can_be_tried_again(cast: Cast, request_: Request, f
 
 
 def test_back_off_is_bounded() -> None:
-    assert pursuit.backoff(0) == timedelta(seconds=5)
-    assert pursuit.backoff(1000) == timedelta(minutes=5)
+    assert retrying.backoff(0) == timedelta(seconds=5)
+    assert retrying.backoff(1000) == timedelta(minutes=5)
 
 
 def test_two_workers_that_create_at_once_make_one_object_and_keep_it(
