@@ -170,3 +170,5 @@ class LedgerCursor(models.Model):
 
     cluster = models.OneToOneField(Cluster, models.CASCADE, related_name="ledger_cursor")
     observation_id = models.BigIntegerField(default=0)
+    # How often rows of the ledger were written: who has seen this number has seen everything.
+    changes = models.BigIntegerField(default=0)
