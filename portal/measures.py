@@ -1,7 +1,7 @@
 """What a process of the desk counts of its own work, for Prometheus: answers of the web server, and tasks.
 
 Where `CLAIMDESK_METRICS_PORT` is set, a worker serves its counts there; web servers serve theirs, and what
-the database knows, at `/metrics` (see `portal.pages.metrics`).
+the database knows, at `/api/v1/metrics/` (see `portal.pages.metrics`).
 """
 
 import threading

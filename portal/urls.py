@@ -5,7 +5,6 @@ from django.urls import URLPattern, URLResolver, include, path
 from portal.pages.metrics.views import MetricsView
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("metrics", MetricsView.as_view(), name="metrics"),
     path("", include("portal.pages.urls")),
     path("", include("portal.accounts.urls")),
     path("", include("inventory.urls")),
@@ -13,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include("inventory.api_urls")),
     path("api/v1/", include("claims.api_urls")),
     path("api/v1/", include("portal.accounts.api_urls")),
+    path("api/v1/metrics/", MetricsView.as_view(), name="api-metrics"),
 ]
 
 handler400 = "portal.limits.bad_request"

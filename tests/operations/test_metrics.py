@@ -47,7 +47,7 @@ def token(**flags: Any) -> str:
 
 
 def scrape(secret: str) -> Any:
-    return Client().get("/metrics", headers={"authorization": f"Bearer {secret}"})
+    return Client().get(reverse("api-metrics"), headers={"authorization": f"Bearer {secret}"})
 
 
 def test_a_prometheus_with_a_token_of_an_auditor_gets_text_that_it_can_read(north: Cluster) -> None:
@@ -62,7 +62,7 @@ def test_a_prometheus_with_a_token_of_an_auditor_gets_text_that_it_can_read(nort
 
 
 def test_nobody_else_gets_any() -> None:
-    assert Client().get("/metrics").status_code == 401
+    assert Client().get(reverse("api-metrics")).status_code == 401
     assert scrape(token()).status_code == 403
     other = make_user("otto", is_auditor=True)
     _row, secret = ApiToken.objects.create(user=other, name="x", scopes=[ApiToken.Scope.INVENTORY])

@@ -1,4 +1,4 @@
-"""`/metrics`: for a Prometheus that shows a token."""
+"""`/api/v1/metrics/`: for a Prometheus that shows a token."""
 
 from django.http import HttpResponse
 from django.utils import timezone
