@@ -127,7 +127,7 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = {"inventory.tasks.follow_cluster": {"queue": "follow"}}
 CELERY_TIMEZONE = "UTC"
 
-# Where a worker serves what it counts to Prometheus; 0 = nowhere. Web servers have /metrics.
+# Where a worker serves what it counts to Prometheus; 0 = nowhere. Web servers have /api/v1/metrics/.
 METRICS_PORT = env.int("CLAIMDESK_METRICS_PORT", 0)
 METRICS_ADDRESS = env.str("CLAIMDESK_METRICS_ADDRESS", "127.0.0.1")
 
