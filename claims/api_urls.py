@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from claims import api, api_approvals, api_chargeback, api_saved, api_urls_money
+from claims import api, api_allocations, api_approvals, api_chargeback, api_saved, api_urls_money
 from claims import api_catalogue as flavors
 
 urlpatterns = [
@@ -40,6 +40,6 @@ urlpatterns = [
     path("requests/<uuid:key>/release/", api.RequestReleaseView.as_view(), name="api-request-release"),
     path("requests/<uuid:key>/cancel/", api.RequestCancelView.as_view(), name="api-request-cancel"),
     path("requests/<uuid:key>/retry/", api.RequestRetryView.as_view(), name="api-request-retry"),
-    path("allocations/", api_chargeback.AllocationListView.as_view(), name="api-allocation-list"),
+    path("allocations/", api_allocations.AllocationListView.as_view(), name="api-allocation-list"),
     path("charges/", api_chargeback.ChargesView.as_view(), name="api-charges"),
 ]

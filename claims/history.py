@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from itertools import islice
 from urllib.parse import urlencode
+from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 
-from claims.models import Allocation, Consumer
+from claims.models import Allocation, Consumer, LedgerCursor
 from portal import access
 from portal.accounts.models import Project, User
 
@@ -24,6 +25,15 @@ CHUNK = 1_000
 MAX_TEXT = 253
 # Nothing was observed before or is planned after; the calendar's own ends cannot be reckoned with.
 FIRST_YEAR, LAST_YEAR = 1970, 2999
+
+
+# What may be asked for, as in a query string.
+NAMES = (
+    *("project", "cluster", "product", "device", "node", "class", "kind", "person", "request", "pod"),
+    *("from", "to", "running"),
+)
+# Pods are found by their stays; no more of one name than these.
+MOST_STAYS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +45,12 @@ class HistoryFilter:
     product: str = ""
     device: str = ""
     node: str = ""
+    device_class: str = ""
+    kind: str = ""
+    # These tell who used what: they find only what the reader may see in full.
+    person: str = ""
+    request: str = ""
+    pod: str = ""
     start: datetime | None = None
     end: datetime | None = None
     running: bool = False
@@ -45,8 +61,7 @@ class HistoryFilter:
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> "HistoryFilter":
         """From a query string. What cannot be read is named in `errors` and does not narrow."""
-        names = ("project", "cluster", "product", "device", "node", "from", "to", "running")
-        typed = {n: str(values.get(n) or "").replace("\x00", "").strip()[:MAX_TEXT] for n in names}
+        typed = {n: str(values.get(n) or "").replace("\x00", "").strip()[:MAX_TEXT] for n in NAMES}
         errors: dict[str, str] = {}
         bounds: dict[str, datetime | None] = {}
         for name in ("from", "to"):
@@ -54,6 +69,9 @@ class HistoryFilter:
                 bounds[name] = parse_moment(typed[name], end=name == "to")
             except ValueError as error:
                 errors[name] = str(error)
+        if typed["kind"] and typed["kind"] not in Allocation.Kind.values:
+            errors["kind"] = _("Choose one of: %(choices)s.") % {"choices": ", ".join(Allocation.Kind.values)}
+            typed["kind"] = ""
         start, end = bounds.get("from"), bounds.get("to")
         if start and end and start >= end:
             errors["to"] = _("The end must be later than the beginning.")
@@ -63,6 +81,11 @@ class HistoryFilter:
             product=typed["product"],
             device=typed["device"],
             node=typed["node"],
+            device_class=typed["class"],
+            kind=typed["kind"],
+            person=typed["person"],
+            request=typed["request"],
+            pod=typed["pod"],
             start=start,
             end=end,
             running=typed["running"] in ("1", "true", "on"),
@@ -114,18 +137,23 @@ class HistoryRow:
     consumers: Sequence[str]
 
 
-def allocations(wanted: HistoryFilter) -> QuerySet[Allocation]:
+def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
     """Intervals that the filter admits, newest first."""
     rows = Allocation.objects.select_related("cluster", "project", "request__requester")
+    rows = rows.defer("cluster__kubeconfig_encrypted")
     exact = {
         "project__slug": wanted.project,
         "cluster__name": wanted.cluster,
         "product": wanted.product,
         "node_name": wanted.node,
+        "device_class": wanted.device_class,
+        "kind": wanted.kind,
     }
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if wanted.device:
         rows = rows.filter(Q(device_name=wanted.device) | Q(hardware_id=wanted.device))
+    if wanted.person or wanted.request or wanted.pod:
+        rows = _used_by(rows, wanted, viewer)
     if wanted.end:
         rows = rows.filter(started_at__lt=wanted.end)
     if wanted.start:
@@ -133,6 +161,48 @@ def allocations(wanted: HistoryFilter) -> QuerySet[Allocation]:
     if wanted.running:
         rows = rows.filter(ended_at=None)
     return rows.order_by("-started_at", "-id")
+
+
+def _used_by(rows: QuerySet[Allocation], wanted: HistoryFilter, viewer: User) -> QuerySet[Allocation]:
+    if not access.may_read_everything(viewer):
+        # Else who asks for a name would learn what its owner used.
+        rows = rows.filter(project__in=Project.objects.all().detailed_to(viewer))
+    if wanted.person:
+        rows = rows.filter(request__requester__username=wanted.person)
+    if wanted.request:
+        key = _key(wanted.request)
+        rows = rows.filter(request__key=key) if key else rows.none()
+    if wanted.pod:
+        stays = Consumer.objects.filter(Q(name=wanted.pod) | Q(uid=wanted.pod)).order_by("-pk")
+        found = list(stays.values_list("cluster_id", "claim_uid", "epoch")[:MOST_STAYS])
+        these = Consumer.objects.filter(
+            Q(name=wanted.pod) | Q(uid=wanted.pod),
+            cluster=OuterRef("cluster"),
+            claim_uid=OuterRef("claim_uid"),
+            epoch=OuterRef("epoch"),
+        )
+        rows = rows.filter(
+            Exists(these),
+            cluster__in={cluster for cluster, _uid, _epoch in found},
+            claim_uid__in={uid for _cluster, uid, _epoch in found},
+        )
+    return rows
+
+
+def _key(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def version(viewer: User) -> Sequence[object]:
+    """What changes whenever something that `viewer` sees of the ledger does; two queries."""
+    written = LedgerCursor.objects.order_by("cluster_id").values_list("cluster_id", "changes")
+    if access.may_read_everything(viewer):
+        return [viewer.pk, list(written), "everything"]
+    detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)
+    return [viewer.pk, list(written), list(detailed)]
 
 
 def seen_by(rows: Iterable[Allocation], *, viewer: User, now: datetime) -> Iterator[HistoryRow]:

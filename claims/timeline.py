@@ -84,7 +84,7 @@ def timeline(
 ) -> Timeline:
     """What the filter admits in [start, end), whatever period it names itself. Bars of one lane that are
     shorter than `resolution` microseconds and no farther apart are drawn together."""
-    rows = allocations(replace(wanted, start=start, end=end))
+    rows = allocations(replace(wanted, start=start, end=end), viewer=viewer)
     coverage = coverage_of_all(now=now)
     clusters = {pk: known.cluster.name for pk, known in coverage.items()}
     lanes, cut = _lanes(rows, by=by, viewer=viewer, clusters=clusters)

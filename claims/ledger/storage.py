@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from claims.ledger import archive, contests, cursor
 from claims.ledger.bounds import Policies
@@ -80,8 +80,9 @@ def _refold(cluster: Cluster, uids: Iterable[str]) -> None:
     policies = Policies(tuple(LedgerPolicy.objects.order_by("valid_from").values_list("valid_from", "bound")))
     for chunk in _chunks(sorted(uids), CHUNK):
         folded = fold(_events(cluster, chunk), policies=policies)
-        _write_allocations(cluster, chunk, folded.intervals)
-        _write_consumers(cluster, chunk, folded)
+        wrote = _write_allocations(cluster, chunk, folded.intervals)
+        if _write_consumers(cluster, chunk, folded) or wrote:
+            LedgerCursor.objects.filter(cluster=cluster).update(changes=F("changes") + 1)
 
 
 def reattribute(*, cluster: Cluster) -> None:
@@ -125,7 +126,8 @@ def _events(cluster: Cluster, uids: Sequence[str]) -> Iterator[Event]:
     yield from archive.events(cluster=cluster, uids=uids)
 
 
-def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> None:
+def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> bool:
+    """Whether anything was written."""
     payers = Payers.load(cluster=cluster, uids=uids, namespaces={i.namespace for i in intervals})
     products = _products(intervals)
     wanted: dict[Key, Allocation] = {}
@@ -155,6 +157,7 @@ def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequenc
             ended_at=row.ended_at, end_cut_us=row.end_cut_us, contested=row.contested
         )
     bulk.append(new_rows)
+    return bool(gone or changed or around or new_rows)
 
 
 def _settle(
@@ -185,18 +188,19 @@ def _apply_verdict(row: Allocation, verdict: contests.Verdict) -> bool:
     return was != (row.ended_at, row.end_cut_us, row.contested)
 
 
-def _write_consumers(cluster: Cluster, uids: Sequence[str], folded: Folded) -> None:
+def _write_consumers(cluster: Cluster, uids: Sequence[str], folded: Folded) -> bool:
     wanted: dict[tuple[object, ...], Any] = {
         (stay.claim_uid, stay.epoch, stay.uid): _consumer(cluster, stay) for stay in folded.stays
     }
     rows = Consumer.objects.filter(cluster=cluster, claim_uid__in=uids)
-    _write_difference(rows, wanted, ("claim_uid", "epoch", "uid"), _CONSUMER_VALUES)
+    return _write_difference(rows, wanted, ("claim_uid", "epoch", "uid"), _CONSUMER_VALUES)
 
 
 def _write_difference(
     stored: QuerySet[Any], wanted: dict[tuple[object, ...], Any], key: Sequence[str], values: Sequence[str]
-) -> None:
-    """Make the rows of `stored` equal to `wanted` (by their `key`), touching only what differs."""
+) -> bool:
+    """Make the rows of `stored` equal to `wanted` (by their `key`), touching only what differs; whether any
+    does."""
     where = [values.index(name) for name in key]
     seen: set[tuple[object, ...]] = set()
     gone, changed = [], []
@@ -214,7 +218,9 @@ def _write_difference(
         stored.model.objects.filter(pk__in=gone).delete()
     by_attname = {field.attname: field.name for field in stored.model._meta.concrete_fields}
     bulk.overwrite(changed, [by_attname[name] for name in values])
-    bulk.append([row for named, row in wanted.items() if named not in seen])
+    new = [row for named, row in wanted.items() if named not in seen]
+    bulk.append(new)
+    return bool(gone or changed or new)
 
 
 def _key(row: Allocation) -> Key:

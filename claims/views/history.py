@@ -38,7 +38,7 @@ def history(request: HttpRequest) -> HttpResponseBase:
     wanted = HistoryFilter.parse(request.GET)
     state = HISTORY.read(request)
     by = request.GET.get("by", DEVICE)
-    page = state.page(allocations(wanted), size=PAGE_SIZE)
+    page = state.page(allocations(wanted, viewer=viewer), size=PAGE_SIZE)
     context = {
         # How the timeline is laid out; of one project or device, by what tells its lanes apart.
         "by": by if by in LANES_BY else DEVICE,
@@ -62,7 +62,7 @@ def history(request: HttpRequest) -> HttpResponseBase:
 def history_export(request: HttpRequest) -> HttpResponseBase:
     """All intervals that the filter admits as CSV, streamed."""
     now, viewer = timezone.now(), person(request)
-    rows = allocations(HistoryFilter.parse(request.GET)).iterator(chunk_size=EXPORT_CHUNK)
+    rows = allocations(HistoryFilter.parse(request.GET), viewer=viewer).iterator(chunk_size=EXPORT_CHUNK)
     told = (_line(row) for row in seen_by(rows, viewer=viewer, now=now))
     return csvs.download(f"history-{now:%Y%m%dT%H%MZ}.csv", COLUMNS, told)
 
