@@ -132,7 +132,8 @@ def _stage(values: Mapping[str, object], name: str) -> str:
     return read_choice(values, name, Placement.Stage.values)
 
 
-def _labels(values: Mapping[str, object], name: str) -> dict[str, str]:
+def read_labels(values: Mapping[str, object], name: str) -> dict[str, str]:
+    """Labels of nodes: a map, or text with one name=value a line."""
     typed = values.get(name)
     if isinstance(typed, Mapping):
         pairs = [(str(key), str(value)) for key, value in typed.items()]
@@ -215,7 +216,8 @@ def _config(values: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     return [dict(entry) for entry in entries]
 
 
-def _resource(values: Mapping[str, object], name: str) -> str:
+def read_resource(values: Mapping[str, object], name: str) -> str:
+    """The name of an extended resource; "" when it is not there."""
     resource = read_text(values, name, limit=317)
     if resource and ("/" not in resource or not _QUALIFIED.fullmatch(resource)):
         raise WrongValue(_("An extended resource is written domain/name, such as nvidia.com/gpu."))
@@ -239,13 +241,13 @@ def _text(limit: int) -> "Callable[[Mapping[str, object], str], str]":
 # How each column is read, and what stands in for one that cannot be.
 _READERS: Mapping[str, tuple[Callable[[Mapping[str, object], str], Any], Any]] = {
     "pool": (_text(63), ""),
-    "node_selector": (_labels, {}),
+    "node_selector": (read_labels, {}),
     "tolerations": (read_tolerations, []),
     "device_class": (_text(253), ""),
     "selectors": (_selectors, []),
     "config": (_config, []),
     "device_tolerations": (read_tolerations, []),
-    "extended_resource": (_resource, ""),
+    "extended_resource": (read_resource, ""),
     "stage": (_stage, Placement.Stage.AUTOMATIC),
     "kubernetes": (_range, ""),
     "driver": (_text(63), ""),

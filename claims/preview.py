@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from claims import manifests
 from claims.approval_rules import approval_for
 from claims.asking import Reading
+from claims.bookings_conflicts import conflicts_of, words_of
 from claims.engine import claim_of, node_tolerations
 from claims.flavored import node_names
 from claims.growth import Growth, growths_of
@@ -26,6 +27,8 @@ from claims.preview_costs import CostLine, cost_lines, costs_of
 from claims.preview_manifests import Written, written
 from claims.preview_units import Units
 from claims.pricing import PriceList
+from claims.quotas_guard import Verdict as QuotaVerdict
+from claims.quotas_guard import foretell
 from claims.stock import FleetOf
 from claims.suggestions import Search, Suggestion
 from claims.verdicts import Asked, Verdict, judge
@@ -49,6 +52,14 @@ HELD_SHOWN = 6
 ROOM_LIMIT = 100
 # What the search for something that would fit may take, in seconds.
 SEARCH_SECONDS = 0.12
+_TONES = {
+    Verdict.FREE: "good",
+    Verdict.BUSY: "busy",
+    Verdict.GROW: "wait",
+    Verdict.OUT: "bad",
+    Verdict.IMPOSSIBLE: "bad",
+    Verdict.UNKNOWN: "off",
+}
 
 
 @dataclass(kw_only=True)
@@ -80,6 +91,9 @@ class Preview:
     held: Sequence[Held] = ()
     waiting: int | None = None
     expected: Expected | None = None
+    # What it means for the project's quotas, and for what others have booked; "" = for nothing.
+    quotas: Sequence[QuotaVerdict] = ()
+    booked: str = ""
     # The hold's priority class, if it would have one: it frees nothing.
     priority_class: str = ""
     # The engine could not decide; in its words.
@@ -110,6 +124,21 @@ class Preview:
     def held_more(self) -> int:
         """Devices that are held by others than those shown."""
         return sum(one.devices for one in self.held[HELD_SHOWN:])
+
+    @property
+    def priority_words(self) -> str:
+        """What the priority class of the hold means for who holds something already."""
+        if not self.priority_class:
+            return ""
+        return _(
+            "Its hold runs with the priority class %(name)s. That frees no device that is held: priority "
+            "only orders Pods that wait."
+        ) % {"name": self.priority_class}
+
+    @property
+    def tone(self) -> str:
+        """The tone of its badge."""
+        return _TONES[self.verdict]
 
     @property
     def nodes_shown(self) -> Sequence[str]:
@@ -148,6 +177,7 @@ def preview(
     if reading.flavor is not None and reading.shape == Request.Shape.CLAIM:
         result.priority_class = reading.flavor.hold_priority_class
     result.written = written(reading)
+    result.quotas = foretell(reading, now=now)
     if reading.count is not None:
         result.growth = growths_of(reading)
     asking = _Asking(result, viewer=viewer, now=now, fleet_of=fleet_of, clock=clock)
@@ -157,6 +187,8 @@ def preview(
         asking.devices(prices)
     if result.nodes is not None and not result.nodes:
         asking.outlook()
+    elif result.nodes:
+        asking.bookings()
     return result
 
 
@@ -262,6 +294,18 @@ class _Asking:
         if self.result.in_step:
             return self.fleet_of(self.cluster)
         return Fleet.build(slices=(), classes=(), features=features_of(self.cluster.server_version))
+
+    def bookings(self) -> None:
+        """What of it others have booked for later."""
+        reading = self.reading
+        if reading.count is None or reading.duration is None or reading.device_class is None:
+            return
+        conflict = conflicts_of(
+            cluster=self.cluster, placement=reading.placement, device_class=reading.device_class.name,
+            count=reading.count, min_memory=reading.min_memory, duration=reading.duration, now=self.now,
+            fleet_of=self.fleet_of,
+        )  # fmt: skip
+        self.result.booked = words_of(conflict) if conflict is not None else ""
 
     def outlook(self) -> None:
         """The line that it would stand in."""

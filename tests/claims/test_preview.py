@@ -93,8 +93,11 @@ def build(*, held: int = 0, cordoned: bool = False) -> Fleet:
 
 
 def told(cast: Cast, values: dict[str, Any], fleet: Fleet, **changed: Any) -> Preview:
+    """The panel for the owner, or for `viewer`."""
+    more = {name: changed.pop(name) for name in ("viewer", "clock") if name in changed}
     reading = asks.read(values | changed, user=cast.owner, now=NOW)
-    return preview(reading, prices=price_list(), now=NOW, fleet_of=lambda _cluster: fleet)
+    more = {"viewer": cast.owner, **more}
+    return preview(reading, prices=price_list(), now=NOW, fleet_of=lambda _cluster: fleet, **more)
 
 
 def test_what_fits_is_told_with_its_nodes_and_how_often(

@@ -74,7 +74,9 @@ class StoreClient:
         except ApiError as error:
             raise _answered(error) from error
 
-    def replace(self, resource: Resource, body: Mapping[str, Any], **_options: Any) -> dict[str, Any]:
+    def replace(
+        self, resource: Resource, name: str, body: Mapping[str, Any], **_options: Any
+    ) -> dict[str, Any]:
         raise NotImplementedError("nothing is changed here")
 
     def delete(self, resource: Resource, name: str, **_options: Any) -> dict[str, Any]:

@@ -1,0 +1,145 @@
+"""Free, busy, a pool can grow, out of service, impossible: told apart; and what would fit instead."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from claims.models import GrowablePool
+from claims.preview import Preview
+from claims.verdicts import Verdict
+from inventory.models import Cluster, Node
+from tests.claims import catalogue
+from tests.claims.conftest import NOW, Cast
+from tests.claims.test_preview import build, told
+
+
+@pytest.fixture
+def values(values: dict[str, Any]) -> dict[str, Any]:
+    return values | {"min_memory": ""}
+
+
+def growable(cluster: Cluster, **columns: Any) -> GrowablePool:
+    default: dict[str, Any] = {
+        "name": "burst", "labels": {"pool": "burst"}, "max_nodes": 2, "device_class": "h100", "devices": 4,
+        "memory": "80Gi", "changed_at": NOW,
+    }  # fmt: skip
+    return GrowablePool.objects.create(cluster=cluster, **default | columns)
+
+
+def words(result: Preview, code: str) -> list[str]:
+    return [one.words for one in result.suggestions if one.code == code]
+
+
+def test_what_can_be_had_is_free(cast: Cast, values: dict[str, Any]) -> None:
+    result = told(cast, values, build())
+    assert (result.verdict, result.suggestions, result.waiting) == (Verdict.FREE, (), None)
+
+
+def test_what_others_hold_is_busy(cast: Cast, values: dict[str, Any]) -> None:
+    result = told(cast, values, build(held=2))
+    assert result.verdict == Verdict.BUSY
+    assert (result.waiting, result.expected is not None) == (0, True)
+    assert result.held[0].devices == 2
+    # Whose claims they are is not for everybody.
+    assert not any("holder-" in reason for reason in result.reasons)
+
+
+def test_what_stands_on_a_cordoned_node_is_out_of_service(cast: Cast, values: dict[str, Any]) -> None:
+    assert told(cast, values, build(cordoned=True)).verdict == Verdict.OUT
+
+
+def test_more_than_any_node_has_is_impossible(cast: Cast, values: dict[str, Any]) -> None:
+    result = told(cast, values, build(), count="3")
+    assert result.verdict == Verdict.IMPOSSIBLE
+    assert words(result, "fewer") == ["2 instead of 3 would fit now."]
+    assert next(one.change for one in result.suggestions if one.code == "fewer") == {"count": "2"}
+
+
+def test_a_pool_that_can_grow_is_told_where_nothing_there_would_do(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    growable(cluster)
+    result = told(cast, values, build(), count="3")
+    assert result.verdict == Verdict.GROW
+    assert [(one.pool.name, one.nodes, one.more) for one in result.growth] == [("burst", 0, 2)]
+    # What others hold is busy, whatever may come besides.
+    busy = told(cast, values, build(held=2))
+    assert (busy.verdict, len(busy.growth)) == (Verdict.BUSY, 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "asked"),
+    [
+        ({"device_class": "a100"}, {}),
+        ({"devices": 2}, {}),
+        ({"memory": "40Gi"}, {"min_memory": "80Gi"}),
+        ({"memory": ""}, {"min_memory": "80Gi"}),
+    ],
+)
+def test_a_pool_that_would_not_bring_it_is_no_way_out(
+    cast: Cast, values: dict[str, Any], cluster: Cluster, columns: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    growable(cluster, **columns)
+    assert told(cast, values, build(), count="3", **asked).verdict == Verdict.IMPOSSIBLE
+
+
+def test_a_pool_with_all_its_nodes_cannot_grow(cast: Cast, values: dict[str, Any], cluster: Cluster) -> None:
+    growable(cluster, max_nodes=1)
+    Node.objects.filter(name="node-a100").update(labels={"pool": "burst"})
+    assert told(cast, values, build(), count="3").verdict == Verdict.IMPOSSIBLE
+
+
+def test_a_class_without_any_device_is_impossible_or_growing_and_never_refused(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    from portal.dra.model import DeviceClass, decode_object
+
+    fleet = build()
+    made = decode_object(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "none"},
+            "spec": {"selectors": [{"cel": {"expression": "false"}}]},
+        }
+    )
+    assert isinstance(made, DeviceClass)
+    fleet.classes["none"] = made
+    result = told(cast, values, fleet, device_class="none")
+    assert (result.verdict, result.matching, list(result.remarks)) == (Verdict.IMPOSSIBLE, 0, [])
+    assert "No device of the cluster" in result.warnings[0]
+    growable(cluster, device_class="none")
+    assert told(cast, values, fleet, device_class="none").verdict == Verdict.GROW
+
+
+def test_less_memory_is_suggested_where_it_would_fit(cast: Cast, values: dict[str, Any]) -> None:
+    result = told(cast, values, build(held=2), device_class="gpu", min_memory="60Gi")
+    # The engine's fleet has no class "gpu": nothing is suggested that it has not confirmed.
+    assert result.suggestions == ()
+
+
+def test_another_flavor_is_suggested_that_would_fit(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    for slug in ("h100", "a100"):
+        catalogue.placement(catalogue.flavor(slug), cluster)
+    asked = {"flavor": "h100", "device_class": "", "duration": "2", "duration_unit": "hours"}
+    result = told(cast, values | asked, build(held=2))
+    assert result.verdict == Verdict.BUSY
+    assert words(result, "flavor") == ["A100 on main would fit now."]
+    # A stranger to the project is not offered what they may not ask for.
+    assert not words(told(cast, values | asked, build(held=2), viewer=None), "flavor")
+
+
+def test_the_search_ends_when_its_time_is_over(cast: Cast, values: dict[str, Any]) -> None:
+    seconds = iter(range(0, 1_000, 10))
+    result = told(cast, values, build(), count="3", clock=lambda: float(next(seconds)))
+    assert len(result.suggestions) == 1
+
+
+def test_what_a_hold_s_priority_means_is_said(cast: Cast, values: dict[str, Any], cluster: Cluster) -> None:
+    catalogue.placement(catalogue.flavor("h100", hold_priority_class="urgent"), cluster)
+    asked = {"flavor": "h100", "device_class": "", "duration": "2", "duration_unit": "hours"}
+    assert "frees no device" in told(cast, values | asked, build(held=2)).priority_words
+    assert timedelta(hours=2) == told(cast, values | asked, build()).reading.duration
