@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from claims import api, api_allocations, api_approvals, api_chargeback, api_saved, api_urls_money
+from claims import api, api_allocations, api_approvals, api_chargeback, api_saved, api_urls_bookings, api_urls_money
 from claims import api_catalogue as flavors
 
 urlpatterns = [
+    *api_urls_bookings.urlpatterns,
     *api_urls_money.urlpatterns,
     path("catalogue/", flavors.FlavorListView.as_view(), name="api-catalogue-list"),
     path("catalogue/<slug:slug>/", flavors.FlavorDetailView.as_view(), name="api-catalogue-detail"),

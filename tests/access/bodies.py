@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from claims import derive, flavors
@@ -31,6 +32,14 @@ _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resourc
 _prices = {"name": "Neap prices", "currency": "EUR", "prices": [{"per_hour": "2.50"}]}
 _flavor = flavors.Terms(slug="", name="").as_dict()
 _served = {"version": "1", "stage": "automatic"}
+
+_booking = {
+    "project": "tides",
+    "flavor": "large",
+    "start": (datetime.now(tz=UTC) + timedelta(days=3)).isoformat(timespec="minutes"),
+    "duration": "8",
+    "purpose": "harmonic analysis",
+}
 
 # By call; what is not here sends nothing. A function where it depends on the world.
 BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
@@ -124,6 +133,10 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "PUT api-saved-detail": {"name": "Tomorrow", "project": "tides"},
     "POST request-create": lambda _world: {"key": str(uuid.uuid4()), **_ask},
     "POST api-request-list": _ask,
+    "POST booking-create": lambda _world: {"key": str(uuid.uuid4()), **_booking},
+    "POST booking-reject": {"comment": "too much"},
+    "POST api-booking-list": _booking,
+    "POST api-booking-reject": {"comment": "too much"},
     "POST api-finding-acknowledge": {"note": "known"},
     "POST api-finding-snooze": {"note": "later", "days": 3},
     "PUT api-task-detail": {"state": "in-work", "owner": "anouk", "note": "looking"},

@@ -17,7 +17,7 @@ from pytest_django import DjangoDbBlocker
 
 from claims import flavors, requests
 from claims.manifests import REQUEST_LABEL
-from claims.models import Allocation, Flavor, Placement, Price, PriceBook, Request, SavedRequest
+from claims.models import Allocation, Booking, Flavor, Placement, Price, PriceBook, Request, SavedRequest
 from claims.price_drafts import create_draft
 from inventory import clusters
 from inventory.cdi import tokens as node_tokens
@@ -239,6 +239,10 @@ def make_world(answering: AccessCluster) -> World:
             "tides-hook": project_hook.key,
             "delivery": delivery.pk,
             "flavor": flavor.slug,
+            "booking": make_booking(cast, flavor, cluster).key,
+            "waiting-booking": make_booking(
+                cast, flavor, cluster, state="waiting-for-approval", approval=Flavor.Approval.LEAD
+            ).key,
             "placement": placement.pk,
             "invitation": invitation.pk,
             "invitation-secret": secret,
@@ -265,6 +269,20 @@ def make_request(cast: Cast, cluster: Cluster, **values: Any) -> Request:
             "device_class": "gpu.nvidia.com", "count": 1, "shape": "claim", "duration": timedelta(hours=8),
             "purpose": "harmonic analysis", "created_at": now, "changed_at": now,
             "object_name": f"desk-{uuid.uuid4().hex[:8]}", **values,
+        }
+    )  # fmt: skip
+    return made
+
+
+def make_booking(cast: Cast, flavor: Flavor, cluster: Cluster, **values: Any) -> Booking:
+    """A booking of the cast's member for tomorrow."""
+    now = timezone.now()
+    made: Booking = Booking.objects.create(
+        **{
+            "project": cast.project, "requester": cast.member, "flavor": flavor, "cluster": cluster,
+            "namespace": "tides", "count": 1, "starts_at": now + timedelta(days=1),
+            "ends_at": now + timedelta(days=1, hours=8), "purpose": "harmonic analysis", "created_at": now,
+            "changed_at": now, **values,
         }
     )  # fmt: skip
     return made

@@ -173,6 +173,14 @@ PAGES: tuple[Page, ...] = (
     at("request-detail", *PROJECT, key="request-in-use"),
     at("request-detail", *PROJECT, key="request-waiting-for-device", variant="waiting"),
     at("request-detail", *PROJECT, key="request-failed", variant="failed"),
+    at("booking-calendar", slug="h100"),
+    at("booking-calendar", slug="h100", query="view=month", variant="month"),
+    at("booking-list"),
+    at("booking-create", "member", "lead", "administrator", query="flavor=h100"),
+    at("booking-detail", *PROJECT, key="booking"),
+    at("booking-detail", *PROJECT, key="booking-waiting", variant="waiting"),
+    at("booking-detail", *PROJECT, key="booking-missed", variant="missed"),
+    at("booking-cancel", "member", "lead", "administrator", key="booking"),
     at("saved-list"),
     at("saved-edit", "member", "lead", "administrator", key="saved"),
     at("saved-delete", "member", "lead", "administrator", key="saved"),
@@ -200,6 +208,7 @@ FAULTS: tuple[tuple[str, int, str], ...] = (
 # Pages with a form that says what is wrong when it is sent empty.
 REFUSING = (
     "request-create",
+    "booking-create",
     "class-create",
     "cluster-add",
     "project-create",
@@ -222,7 +231,17 @@ BARE = (
         "chart-cost",
     ),
     *("class-list", "class-create", "finding-list", "finding-checks", "finding-task-list", "contract-list"),
-    *("request-list", "request-create", "history", "cost", "chart-cost", "audit-list", "token-list"),
+    *(
+        "request-list",
+        "request-create",
+        "booking-list",
+        "booking-create",
+        "history",
+        "cost",
+        "chart-cost",
+        "audit-list",
+        "token-list",
+    ),
 )
 
 # Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.

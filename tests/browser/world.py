@@ -16,7 +16,17 @@ from allauth.mfa.totp.internal.auth import TOTP
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
-from claims.models import Allocation, Consumer, Flavor, Placement, Price, PriceBook, Request, SavedRequest
+from claims.models import (
+    Allocation,
+    Booking,
+    Consumer,
+    Flavor,
+    Placement,
+    Price,
+    PriceBook,
+    Request,
+    SavedRequest,
+)
 from claims.price_drafts import create_draft
 from inventory.cdi import intake, tokens
 from inventory.findings.evaluation import evaluate
@@ -147,6 +157,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "person": cast.lead.pk,
             "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
+            **_bookings(cast, berlin, size),
             **_prices(cast, size),
             "hook": _news(cast, size).key,
         },
@@ -321,6 +332,31 @@ def _catalogue(cast: Cast, cluster: ClusterRow) -> int:
         flavor=h100, cluster=cluster, device_class="gpu.nvidia.com", extended_resource="nvidia.com/gpu"
     )
     return placement.pk
+
+
+def _bookings(cast: Cast, cluster: ClusterRow, size: int) -> dict[str, Any]:
+    """Bookings of the member and of strangers: one that is planned, one that waits, one that was missed."""
+    now = timezone.now().replace(minute=0, second=0, microsecond=0)
+    h100, small = Flavor.objects.get(slug="h100"), Flavor.objects.get(slug="notebook")
+
+    def booking(hours: int, **values: Any) -> Booking:
+        common: dict[str, Any] = {
+            "project": cast.project, "requester": cast.member, "flavor": h100, "cluster": cluster,
+            "namespace": "tides", "count": 1, "purpose": "Harmonic analysis of the neap tide",
+            "created_at": now - timedelta(hours=1), "changed_at": now - timedelta(hours=1),
+        }  # fmt: skip
+        starts = now + timedelta(hours=hours)
+        made: Booking = Booking.objects.create(
+            **common | {"starts_at": starts, "ends_at": starts + timedelta(hours=8)} | values
+        )
+        return made
+
+    planned = booking(20, min_memory="80Gi")
+    waiting = booking(26, flavor=small, state="waiting-for-approval", approval=Flavor.Approval.LEAD)
+    missed = booking(-30, state="missed", reason="no-device")
+    for number in range(2 * size):
+        booking(30 + 10 * number, project=cast.other, requester=cast.stranger, namespace="glaciers")
+    return {"booking": planned.key, "booking-waiting": waiting.key, "booking-missed": missed.key}
 
 
 def _prices(cast: Cast, size: int) -> dict[str, Any]:
