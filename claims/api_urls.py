@@ -2,10 +2,20 @@
 
 from django.urls import path
 
-from claims import api, api_allocations, api_approvals, api_chargeback, api_saved, api_urls_bookings, api_urls_money
+from claims import (
+    api,
+    api_allocations,
+    api_approvals,
+    api_chargeback,
+    api_saved,
+    api_urls_bookings,
+    api_urls_money,
+    urls_quotas,
+)
 from claims import api_catalogue as flavors
 
 urlpatterns = [
+    *urls_quotas.api_urlpatterns,
     *api_urls_bookings.urlpatterns,
     *api_urls_money.urlpatterns,
     path("catalogue/", flavors.FlavorListView.as_view(), name="api-catalogue-list"),

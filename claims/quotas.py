@@ -15,7 +15,7 @@ not seen) is counted apart and never as zero.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -281,13 +281,15 @@ def _hours(time: timedelta) -> Fraction:
     return Fraction(time // MICROSECOND, money.MICROSECONDS_PER_HOUR)
 
 
-def newest_over(current: Standing, ages: Mapping[int, datetime]) -> list[int]:
+def newest_over(current: Standing, ages: Mapping[int, datetime], *, going: Collection[int] = ()) -> list[int]:
     """Requests (of those in `ages`: primary key → when made) to be ended, the newest first, until what is
-    left is within the limit. Of a month that is used up, all that hold or may still take something: what was
-    used does not come back."""
+    left is within the limit; what those that are `going` still hold is on its way back. Of a month that is
+    used up, all that hold or may still take something: what was used does not come back."""
     if not current.exhausted:
         return []
-    ended, taken = [], current.taken
+    returning = (piece for pk in going if (piece := current.pieces.get(pk)) is not None)
+    taken = current.taken - sum((piece.used + piece.asked for piece in returning), NOTHING)
+    ended = []
     for pk in sorted(ages, key=lambda key: (ages[key], key), reverse=True):
         piece = current.pieces.get(pk)
         if piece is None or (not current.monthly and taken <= current.limit):

@@ -24,6 +24,7 @@ from claims.quotas_watch import would_end
 from claims.quotas_words import WrongLimit, read_limit
 from claims.reading import WHOLE, WrongValue, read_choice, read_flag, read_text
 from claims.signals import quotas_due
+from inventory.models import Cluster
 from portal import money
 from portal.accounts import audit
 from portal.accounts.models import Project, User
@@ -221,7 +222,7 @@ class Effect:
 
 def effect(*, said: Said, now: datetime, quota: Quota | None = None) -> Effect:
     """What it would mean if it were saved now. Writes nothing."""
-    draft = _draft(said, now=now)
+    draft = draft_of(said, now=now)
     if quota is not None:
         # Its own objects are meant, not further ones.
         draft.pk, draft.key = quota.pk, quota.key
@@ -254,6 +255,12 @@ def effect_of(quota: Quota, *, now: datetime) -> Effect:
     return effect(said=said, now=now, quota=quota)
 
 
+def named(objects: Sequence[Wanted]) -> list[tuple[str, str, Mapping[str, str]]]:
+    """(cluster, namespace, limits) of objects, for people; one query."""
+    names = dict(Cluster.objects.filter(pk__in={one.cluster for one in objects}).values_list("pk", "name"))
+    return [(names[one.cluster], one.namespace, one.hard) for one in objects]
+
+
 # --- changing ---------------------------------------------------------------------------------------
 
 
@@ -261,7 +268,7 @@ def create(*, said: Said, user: User, now: datetime, source_ip: str | None = Non
     """Make a quota; it is evaluated at once. Raises UnableToChangeQuota."""
     with transaction.atomic():
         lock(said.project)
-        quota = _draft(said, now=now)
+        quota = draft_of(said, now=now)
         quota.created_at, quota.changed_at, quota.changed_by = now, now, user
         quota.save(force_insert=True)
         audit.record(
@@ -289,7 +296,7 @@ def update(
         stored = _read_again(quota)
         before, after = audit.changes(
             as_dict(stored),
-            as_dict(_draft(replace(said, valid_from=said.valid_from or stored.valid_from), now=now)),
+            as_dict(draft_of(replace(said, valid_from=said.valid_from or stored.valid_from), now=now)),
         )
         if after is not None:
             Quota.objects.filter(pk=quota.pk).update(
@@ -332,7 +339,8 @@ def _evaluate(quota: Quota, *, now: datetime) -> None:
     transaction.on_commit(lambda: quotas_due.send(Quota))
 
 
-def _draft(said: Said, *, now: datetime) -> Quota:
+def draft_of(said: Said, *, now: datetime) -> Quota:
+    """A quota that says this, not stored."""
     return Quota(
         project=said.project, flavor=said.flavor, kind=said.kind, limit=said.limit, currency=said.currency,
         action=said.action, enforced=said.enforced, valid_from=said.valid_from or now,

@@ -64,13 +64,11 @@ def would_end(quota: Quota, current: Standing, gathered: Gathered) -> list[Reque
     """The requests that a releasing quota ends now, the newest first."""
     if quota.action != Quota.Action.RELEASE:
         return []
-    active = {
-        request.pk: request
-        for request in gathered.requests.get(quota.project_id, ())
-        if request.state != State.ENDING
-    }
+    rows = gathered.requests.get(quota.project_id, ())
+    active = {request.pk: request for request in rows if request.state != State.ENDING}
     ages = {pk: request.created_at for pk, request in active.items()}
-    return [active[pk] for pk in newest_over(current, ages)]
+    going = [request.pk for request in rows if request.state == State.ENDING]
+    return [active[pk] for pk in newest_over(current, ages, going=going)]
 
 
 # --- inside -----------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from claims import urls_bookings, urls_money
+from claims import urls_bookings, urls_money, urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, requests, saved
 
 urlpatterns = [
+    *urls_quotas.urlpatterns,
     *urls_bookings.urlpatterns,
     *urls_money.urlpatterns,
     path("catalogue/", catalogue.catalogue, name="catalogue"),

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from claims import quotas_pages
 from claims.models import Request
 from claims.running import running
 from inventory.bindings import UnableToBind, bind, end, unbind
@@ -382,6 +383,7 @@ def _page(
         "month": timezone.localtime(now),
         "cost": cost,
         "held": held_now([project]).get(project.pk, 0),
+        "quotas": quotas_pages.rows_of([project], now=now),
         "allowances": allowances([project], now=now).get(project.pk, ()),
         "member_form": member_form or MemberForm(),
         "binding_form": binding_form or BindingForm(),
