@@ -6,9 +6,11 @@ integer microseconds per kind of usage and stretch of one price book, which is e
 one place.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from django.db.models import BigIntegerField, Count, F, Q, QuerySet, Sum, Value
@@ -16,7 +18,10 @@ from django.db.models.functions import Coalesce, Greatest, Least
 
 from claims.books import Kind, PriceList, PriceSegment, price_list, share
 from claims.models import Allocation, Request
-from claims.pricing import MICROSECOND, Gathered, GatheredKey, Statement, Usage, conclude, statement
+from claims.ownership import Owners
+from claims.pricing import MICROSECOND, Gathered, GatheredKey, Statement, Usage, conclude, gather, statement
+from claims.rated import stays_of
+from claims.rating import COLUMNS, Rater
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS = Allocation.Kind.UNITS
@@ -36,13 +41,62 @@ def charges(
 ) -> Statement:
     """What was used in [start, end): of some projects (primary keys), or of all and of nobody known.
     Open intervals are rated up to `now`."""
-    rows = Allocation.objects.filter(admin_access=False)
-    if projects is not None:
-        rows = rows.filter(project__in=projects)
     prices = prices or price_list()
     segments = list(prices.segments(start, min(end, now)))
-    gathered = _gather(rows, segments, up_to_now=now <= end)
+    grows = now <= end
+    gathered: dict[GatheredKey, Gathered] = {}
+    summed, single = _sorted(segments, projects, start=start, end=end)
+    for rows in summed:
+        gathered |= _gather(rows, segments, up_to_now=grows)
+    parts = _parts(single, prices, start=start, end=end)
+    wanted = (part for part in parts if projects is None or part.project_id in projects)
+    gathered |= gather(wanted, segments, up_to_now=grows)
     return conclude(gathered, segments, prices, start=start, end=end)
+
+
+def _sorted(
+    segments: Sequence[PriceSegment],
+    projects: Collection[int] | None,
+    *,
+    start: datetime,
+    end: datetime,
+) -> tuple[list[QuerySet[Allocation]], QuerySet[Allocation]]:
+    """Rows that the database may add up, and those that are rated one by one: what has several payers, since
+    its namespace changes hands, and everything where time without use has a price of its own."""
+    touching = Q(ended_us=None) | Q(ended_us__gt=(start - _EPOCH) // MICROSECOND)
+    rows = Allocation.objects.filter(admin_access=False)
+    if any(book.tells_unused for _since, _until, book in segments if book):
+        return [], rows.filter(touching, started_at__lt=end)
+    owners = Owners()
+    moving, bound = owners.moving(before=end), owners.bound()
+    moved = Q(request=None, namespace__in=moving, project__isnull=False)
+    found = Q(request=None, namespace__in=bound, project=None)
+    known = rows.filter(project__isnull=False) if projects is None else rows.filter(project__in=projects)
+    # What is left out is told only where there is any: the sums are a matter of an index then.
+    summed = [known.exclude(moved) if moving else known]
+    if projects is None:
+        summed.append(rows.filter(project=None).exclude(found))
+    return summed, rows.filter(moved | found, touching, started_at__lt=end)
+
+
+def _parts(
+    rows: QuerySet[Allocation], prices: PriceList, *, start: datetime, end: datetime
+) -> Iterator[Usage]:
+    """Rows cut as their charges are."""
+    iterator = rows.order_by("pk").values(*COLUMNS).iterator(chunk_size=1_000)
+    owners: Owners | None = None
+    while chunk := list(islice(iterator, 1_000)):
+        owners = owners or Owners()
+        rater = Rater(prices=prices, zone=UTC, owners=owners, stays=stays_of(chunk, prices))
+        for row in chunk:
+            kind, last = _kind(row, shared=bool(row["share_id"])), row["ended_at"]
+            for part in rater.parts(row, max(row["started_at"], start), min(last or end, end)):
+                runs = last is None and part.end == end
+                yield _usage(
+                    replace(kind, project_id=part.project_id, use=part.use),
+                    part.start,
+                    None if runs else part.end,
+                )
 
 
 def charges_of_request(*, request: Request, now: datetime, prices: PriceList | None = None) -> Statement:
@@ -61,19 +115,24 @@ def usages(rows: QuerySet[Allocation]) -> Iterator[Usage]:
     values = rows.filter(admin_access=False).values(*_COLUMNS)
     for row in values.iterator(chunk_size=5_000):
         kind = _kind(row, shared=bool(row["share_id"]))
-        yield Usage(
-            project_id=kind.project_id,
-            device_class=kind.device_class,
-            product=kind.product,
-            start=row["started_at"],
-            end=row["ended_at"],
-            quantity=kind.share,
-            profile=kind.profile,
-            resource=kind.resource,
-            consumed=kind.consumed,
-            capacity=kind.capacity,
-            counters=kind.counters,
-        )
+        yield _usage(kind, row["started_at"], row["ended_at"])
+
+
+def _usage(kind: Kind, start: datetime, end: datetime | None) -> Usage:
+    return Usage(
+        project_id=kind.project_id,
+        device_class=kind.device_class,
+        product=kind.product,
+        start=start,
+        end=end,
+        quantity=kind.share,
+        profile=kind.profile,
+        resource=kind.resource,
+        use=kind.use,
+        consumed=kind.consumed,
+        capacity=kind.capacity,
+        counters=kind.counters,
+    )
 
 
 def _gather(

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from claims.books import DEVICE, Book, Kind, PriceList, PriceSegment, Rate, plain, price_list, share
+from claims.books import DEVICE, HELD, Book, Kind, PriceList, PriceSegment, Rate, plain, price_list, share
 from portal import money
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Statement",
     "Usage",
     "conclude",
+    "gather",
     "plain",
     "price_list",
     "rate",
@@ -64,6 +65,7 @@ class Usage:
     # What else a price may depend on, as the ledger tells it.
     profile: str = ""
     resource: str = ""
+    use: str = HELD
     consumed: Mapping[str, Any] = field(default_factory=dict)
     capacity: Mapping[str, Any] = field(default_factory=dict)
     counters: Mapping[str, Any] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class Usage:
             product=self.product,
             profile=self.profile,
             resource=self.resource,
+            use=self.use,
             share=self.quantity,
             consumed=self.consumed,
             capacity=self.capacity,
@@ -94,6 +97,7 @@ class Usage:
             self.quantity,
             self.profile,
             self.resource,
+            self.use,
             repr(amounts) if any(amounts) else "",
         )
 
@@ -235,7 +239,7 @@ def statement(
     Gives what `rate` gives for each usage, added up; but time is gathered first, as integers, per price book,
     and multiplied by prices once per line, so that a million usages are a matter of seconds."""
     segments = list(prices.segments(start, min(end, now)))
-    gathered = _gather(usages, segments, up_to_now=now <= end)
+    gathered = gather(usages, segments, up_to_now=now <= end)
     return conclude(gathered, segments, prices, start=start, end=end)
 
 
@@ -284,7 +288,7 @@ def conclude(
     return Statement(start=start, end=end, lines=lines, totals=totals)
 
 
-def _gather(
+def gather(
     usages: Iterable[Usage], segments: Sequence[PriceSegment], *, up_to_now: bool
 ) -> dict[GatheredKey, Gathered]:
     """Time by kind of usage and segment (by its index)."""

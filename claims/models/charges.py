@@ -30,10 +30,7 @@ class FractionField(models.CharField):  # type: ignore[type-arg] # no subscript 
         return None if value is None else Fraction(value)
 
     def get_prep_value(self, value: Any) -> str | None:
-        if value is None:
-            return None
-        exact = Fraction(value)
-        return f"{exact.numerator}/{exact.denominator}"
+        return None if value is None else str(Fraction(value))
 
 
 class CostCentre(models.Model):
@@ -80,8 +77,8 @@ class Charge(models.Model):
     # The month that it is billed in, in the organisation's time zone: "2026-11".
     month = models.CharField(max_length=7)
     started_us = models.BigIntegerField()
-    # None = it still runs at this rate.
-    ended_us = models.BigIntegerField(null=True)
+    # While it still runs: when its rate or its month ends at the latest.
+    ended_us = models.BigIntegerField()
 
     # Who pays.
     project = models.ForeignKey(Project, models.PROTECT, null=True, related_name="charges")
@@ -134,9 +131,7 @@ class Charge(models.Model):
                 condition=Q(project=None),
                 name="charge_natural_key_of_nobody",
             ),
-            models.CheckConstraint(
-                condition=Q(ended_us=None) | Q(ended_us__gte=F("started_us")), name="charge_not_negative"
-            ),
+            models.CheckConstraint(condition=Q(ended_us__gte=F("started_us")), name="charge_not_negative"),
         ]
         indexes: ClassVar = [
             models.Index(fields=["project", "month"], name="charge_by_project"),
@@ -152,8 +147,8 @@ class Charge(models.Model):
         return _EPOCH + timedelta(microseconds=self.started_us)
 
     @property
-    def end(self) -> datetime | None:
-        return None if self.ended_us is None else _EPOCH + timedelta(microseconds=self.ended_us)
+    def end(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.ended_us)
 
     @property
     def list_price(self) -> Decimal | None:
@@ -161,8 +156,8 @@ class Charge(models.Model):
         return None if self.list_micros is None else Decimal(self.list_micros).scaleb(-6)
 
     def amount(self, *, start_us: int | None = None, end_us: int | None = None) -> Fraction | None:
-        """The exact amount of its part within [start_us, end_us); None = it has no price. What still runs
-        needs an end. A fixed amount is whole or not at all."""
+        """The exact amount of its part within [start_us, end_us); None = it has no price. A fixed amount is
+        whole or not at all."""
         return amount(
             fixed=self.fixed,
             list_micros=self.list_micros,
@@ -173,11 +168,9 @@ class Charge(models.Model):
 
     def microseconds(self, *, start_us: int | None = None, end_us: int | None = None) -> int:
         """How long it is within the bounds."""
-        ends = [end for end in (self.ended_us, end_us) if end is not None]
-        if not ends:
-            raise ValueError("A charge that still runs has no amount without a moment to count it up to")
         begins = self.started_us if start_us is None else max(self.started_us, start_us)
-        return max(0, min(ends) - begins)
+        ends = self.ended_us if end_us is None else min(self.ended_us, end_us)
+        return max(0, ends - begins)
 
 
 def amount(

@@ -1,0 +1,181 @@
+"""Charges in the database: rated again they stay, what is closed never changes, and pages agree with them."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, transaction
+
+from claims.books import Centres
+from claims.charges import charges
+from claims.models import Allocation, Charge, CostCentre, Price, PriceBook, PriceRule, Statement
+from claims.months import Month
+from claims.rated import rate_month
+from inventory.models import Cluster, NamespaceBinding
+from portal.accounts.models import Project
+
+MARCH = Month(2026, 3)
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster.objects.create(name="c1", created_at=T0)
+
+
+@pytest.fixture
+def tides(db: None) -> Project:
+    return Project.objects.create(slug="tides", name="Tides", cost_centre="GEO", created_at=T0)
+
+
+@pytest.fixture(autouse=True)
+def prices(db: None) -> PriceBook:
+    book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=T0 - 999 * HOUR)
+    Price.objects.create(book=book, per_hour=Decimal(3))
+    return book
+
+
+def hold(cluster: Cluster, start: datetime, end: datetime | None, **values: Any) -> Allocation:
+    number = Allocation.objects.count()
+    named = {"claim_uid": f"u{number}", "device_name": f"g{number}", "namespace": "n", "epoch": 1}
+    return Allocation.objects.create(
+        cluster=cluster, started_at=start, ended_at=end, **{**named, "product": "H100", **values}
+    )
+
+
+def close(project: Project | None, month: Month = MARCH) -> None:
+    start, end = month.bounds(UTC)
+    Charge.objects.filter(project=project, month=str(month)).update(closed=True)
+    Statement.objects.create(
+        project=project, month=str(month), zone="UTC", starts_at=start, ends_at=end, state="closed",
+        closed_at=end, digest="x",
+    )  # fmt: skip
+
+
+def total(**where: Any) -> Fraction:
+    return sum((c.amount() or Fraction(0) for c in Charge.objects.filter(**where)), start=Fraction(0))
+
+
+def test_rating_again_changes_nothing(cluster: Cluster, tides: Project) -> None:
+    hold(cluster, T0, T0 + 10 * HOUR, project=tides)
+    assert rate_month(month=MARCH, zone=UTC).added == 1
+    before = list(Charge.objects.values())
+    assert rate_month(month=MARCH, zone=UTC).nothing
+    assert list(Charge.objects.values()) == before
+    assert total() == 30
+
+
+def test_an_open_month_follows_the_ledger(cluster: Cluster, tides: Project) -> None:
+    row = hold(cluster, T0, None, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    assert total() == 3 * 744
+    Allocation.objects.filter(pk=row.pk).update(ended_at=T0 + 2 * HOUR)
+    assert rate_month(month=MARCH, zone=UTC).changed == 1
+    assert total() == 6
+    row.delete()
+    assert rate_month(month=MARCH, zone=UTC).removed == 1
+    assert not Charge.objects.exists()
+
+
+def test_charges_keep_their_key_when_the_ledger_is_folded_anew(cluster: Cluster, tides: Project) -> None:
+    row = hold(cluster, T0, T0 + HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    Allocation.objects.all().delete()
+    row.pk = None
+    row.save(force_insert=True)
+    assert rate_month(month=MARCH, zone=UTC).nothing
+
+
+def test_a_closed_month_is_corrected_in_the_next_open_one(cluster: Cluster, tides: Project) -> None:
+    row = hold(cluster, T0, T0 + 10 * HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    close(tides)
+    Allocation.objects.filter(pk=row.pk).update(ended_at=T0 + 8 * HOUR)
+    assert rate_month(month=MARCH, zone=UTC).corrected == 1
+    correction = Charge.objects.get(kind=Charge.Kind.CORRECTION)
+    assert correction.fixed == Fraction(-6)
+    assert (correction.month, correction.note) == ("2026-04", "2026-03")
+    assert correction.origin == Charge.objects.get(kind=Charge.Kind.USAGE)
+    assert rate_month(month=MARCH, zone=UTC).nothing
+    # Once that month is closed as well, only what differs from both is corrected, later still.
+    close(tides, Month(2026, 4))
+    row.delete()
+    rate_month(month=MARCH, zone=UTC)
+    late = Charge.objects.get(kind=Charge.Kind.CORRECTION, month="2026-05")
+    assert late.fixed == -24
+    assert total(kind="usage") + total(kind="correction") == 0
+
+
+def test_a_correction_that_proves_wrong_goes_away_while_it_is_open(cluster: Cluster, tides: Project) -> None:
+    row = hold(cluster, T0, T0 + 10 * HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    close(tides)
+    for hours, left in ((8, 1), (10, 0)):
+        Allocation.objects.filter(pk=row.pk).update(ended_at=T0 + hours * HOUR)
+        rate_month(month=MARCH, zone=UTC)
+        assert Charge.objects.filter(kind=Charge.Kind.CORRECTION).count() == left
+
+
+def test_what_nobody_paid_for_is_moved_to_who_does(cluster: Cluster, tides: Project) -> None:
+    row = hold(cluster, T0, T0 + HOUR, project=None)
+    rate_month(month=MARCH, zone=UTC)
+    close(None)
+    Allocation.objects.filter(pk=row.pk).update(project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    assert total(project=None) == 0
+    assert total(project=tides) == 3
+    assert Charge.objects.get(project=tides).kind == Charge.Kind.USAGE
+
+
+def test_what_is_closed_is_refused_by_the_database(cluster: Cluster, tides: Project) -> None:
+    hold(cluster, T0, T0 + HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    close(tides)
+    for change in (
+        lambda: Charge.objects.update(ended_us=0),
+        lambda: Charge.objects.all().delete(),
+        lambda: Statement.objects.update(digest="y"),
+    ):
+        with pytest.raises(DatabaseError, match="never changed"), transaction.atomic():
+            change()
+
+
+def test_pages_and_charges_come_to_the_same(cluster: Cluster, tides: Project, prices: PriceBook) -> None:
+    other = Project.objects.create(slug="dunes", name="Dunes", created_at=T0)
+    NamespaceBinding.objects.create(
+        cluster=cluster, namespace="moved", project=tides, valid_from=T0 - HOUR, valid_until=T0 + 30 * HOUR
+    )
+    NamespaceBinding.objects.create(
+        cluster=cluster, namespace="moved", project=other, valid_from=T0 + 40 * HOUR
+    )
+    later = PriceBook.objects.create(name="later", currency="EUR", valid_from=T0 + 50 * HOUR)
+    Price.objects.create(book=later, per_hour=Decimal("4.123456"))
+    PriceRule.objects.create(book=later, position=0, use="unused", per_hour=Decimal("1.5"))
+    hold(cluster, T0, T0 + 100 * HOUR, project=tides, namespace="moved")
+    hold(cluster, T0 - HOUR, None, project=other)
+    hold(cluster, T0 + HOUR, T0 + 3 * HOUR, namespace="nobodys", share_id="s",
+         consumed_capacity={"memory": "10Gi"}, capacity={"memory": {"value": "30Gi"}})  # fmt: skip
+    hold(cluster, T0, T0 + 9 * HOUR, project=tides, kind="units", units=3, replicas=4, share_id="")
+    rate_month(month=MARCH, zone=UTC)
+    start, end = MARCH.bounds(UTC)
+    told = charges(start=start, end=end, now=end)
+    by_project: dict[int | None, Fraction] = {}
+    for line in told.lines:
+        by_project[line.project_id] = by_project.get(line.project_id, Fraction(0)) + (line.exact or 0)
+    assert by_project == {p: total(project=p) for p in (tides.pk, other.pk, None)}
+    assert len(by_project) == 3
+
+
+def test_a_charge_is_cut_where_its_cost_centre_changes(cluster: Cluster, tides: Project) -> None:
+    CostCentre.objects.create(
+        project=tides, code="OLD", valid_from=T0 - HOUR, valid_until=T0 + HOUR, recorded_at=T0
+    )
+    hold(cluster, T0, T0 + 3 * HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    rows = Charge.objects.order_by("started_us").values_list("cost_centre", flat=True)
+    assert list(rows) == ["OLD", "GEO"]
+    assert Centres().of(tides.pk, T0) == "OLD"
