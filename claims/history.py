@@ -98,6 +98,11 @@ class HistoryFilter:
         return urlencode({name: value for name, value in self.typed.items() if value})
 
     @property
+    def narrows_use(self) -> int:
+        """How much it asks for of what the form has under "more"."""
+        return sum(bool(self.typed.get(name)) for name in ("class", "kind", "person", "request", "pod"))
+
+    @property
     def narrows(self) -> bool:
         return bool(self.query())
 
@@ -128,6 +133,7 @@ class HistoryRow:
     allocation: Allocation
     project: Project | None
     duration: timedelta
+    start_uncertainty: timedelta
     end_uncertainty: timedelta
     visible: bool
     claim: str
@@ -232,6 +238,7 @@ def _row(
         allocation=row,
         project=row.project,
         duration=(row.ended_at or max(now, row.started_at)) - row.started_at,
+        start_uncertainty=timedelta(microseconds=row.start_uncertainty_us),
         end_uncertainty=timedelta(microseconds=row.end_uncertainty_us),
         visible=visible,
         claim=row.claim_name if visible else "",

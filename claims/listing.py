@@ -85,5 +85,8 @@ HISTORY = Listing(
         Column("hardware", _("Hardware id"), shown=False),
     ),
     sort="-from",
-    keeps=("project", "product", "cluster", "node", "device", "from", "to", "running", "by"),
+    keeps=(
+        *("project", "product", "cluster", "node", "device", "class", "kind", "person", "request", "pod"),
+        *("from", "to", "running", "by"),
+    ),
 )

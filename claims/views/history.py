@@ -8,7 +8,9 @@ from django.views.decorators.http import require_safe
 
 from claims.history import HistoryFilter, HistoryRow, allocations, seen_by
 from claims.listing import HISTORY
+from claims.models import Allocation
 from claims.timeline import DEVICE, LANES_BY, NODE, PROJECT
+from claims.unseen import unseen
 from inventory.models import Cluster, DeviceProfile
 from portal import csvs, lists
 from portal.access import person
@@ -23,9 +25,10 @@ LANE_LABELS = (
 )
 
 COLUMNS = (
-    "started_at", "ended_at", "end_uncertainty_seconds", "seconds", "cluster", "node", "driver", "pool",
-    "device", "share_id", "hardware_id", "product", "device_class", "admin_access", "project", "namespace",
-    "claim", "pods", "person", "request",
+    "started_at", "ended_at", "start_uncertainty_seconds", "end_uncertainty_seconds", "seconds", "cluster",
+    "node", "driver", "pool", "device", "share_id", "hardware_id", "product", "device_class",
+    "extended_resource", "units", "replicas", "admin_access", "contested", "project", "namespace", "claim",
+    "pods", "person", "request",
 )  # fmt: skip
 
 
@@ -48,6 +51,8 @@ def history(request: HttpRequest) -> HttpResponseBase:
         "rows": list(seen_by(page.object_list, viewer=viewer, now=now)),
         "wanted": wanted,
         "projects": Project.objects.order_by("name"),
+        "kinds": Allocation.Kind.choices,
+        "unseen": unseen(start=wanted.start, end=wanted.end, cluster=wanted.cluster, now=now),
         "clusters": Cluster.objects.order_by("name").values_list("name", flat=True),
         "products": DeviceProfile.objects.exclude(product="")
         .order_by("product")
@@ -72,6 +77,7 @@ def _line(row: HistoryRow) -> list[str]:
     return [
         allocation.started_at.isoformat(),
         allocation.ended_at.isoformat() if allocation.ended_at else "",
+        f"{allocation.start_uncertainty_us / 1_000_000:g}",
         f"{allocation.end_uncertainty_us / 1_000_000:g}",
         f"{row.duration.total_seconds():f}",
         allocation.cluster.name,
@@ -83,7 +89,11 @@ def _line(row: HistoryRow) -> list[str]:
         allocation.hardware_id,
         allocation.product,
         allocation.device_class,
+        allocation.extended_resource,
+        str(allocation.units),
+        str(allocation.replicas),
         "true" if allocation.admin_access else "false",
+        "true" if allocation.contested else "false",
         row.project.slug if row.project else "",
         row.namespace,
         row.claim,
