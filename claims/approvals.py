@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from claims.models import Decision, Flavor, Placement, Request
+from claims.models import ChangeDecision, Decision, Flavor, Placement, Request
 from claims.models.requests import RequestQuerySet
 from claims.places import Place, places_of
 from claims.pricing import MICROSECOND, Book, PriceList
@@ -24,13 +24,14 @@ from claims.requests import patience, record, transition
 from claims.stock import FleetOf
 from inventory.snapshot import fleet
 from portal import access, money
-from portal.accounts.models import Membership, User
+from portal.accounts.models import Membership, Project, User
 
 State = Request.State
 Role = Decision.Role
 Verdict = Decision.Verdict
 
 MAX_COMMENT = 1_000
+Decided = Decision | ChangeDecision
 
 _ROLES: Mapping[str, Sequence[str]] = {
     Flavor.Approval.NONE: (),
@@ -42,6 +43,16 @@ _ROLES: Mapping[str, Sequence[str]] = {
 _WAITING = (State.WAITING_FOR_APPROVAL, State.WAITING_FOR_DEVICE)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Matter:
+    """What decides who may decide, of a request or of a change of one."""
+
+    approval: str
+    requester_id: int
+    own_approval: bool
+    project: Project
+
+
 class UnableToDecide(Exception):
     """Nothing was decided; `field` is "comment" or "" for the whole."""
 
@@ -51,13 +62,13 @@ class UnableToDecide(Exception):
         self.field = field
 
 
-def open_roles(request: Request, decisions: Collection[Decision]) -> list[str]:
+def open_roles(request: Request | Matter, decisions: Collection[Decided]) -> list[str]:
     """Whose agreement is still missing."""
     given = {decision.role for decision in decisions}
     return [role for role in _ROLES[request.approval] if role not in given]
 
 
-def role_of(user: User, request: Request, decisions: Collection[Decision]) -> str:
+def role_of(user: User, request: Request | Matter, decisions: Collection[Decided]) -> str:
     """As what the person may decide now. Raises PermissionDenied with the reason.
 
     An administrator may stand in for a lead, but not for both."""
@@ -128,23 +139,38 @@ def decide(
                 ip=source_ip,
                 ended_at=now,
             )
-        elif open_roles(request, [*decisions, made]):
-            after = {"approved_as": role, **({"message": text} if text else {})}
-            record(request, "request.approve", actor=user, now=now, after=after, ip=source_ip)
         else:
-            transition(
-                request,
-                to=State.APPROVED,
-                expected=State.WAITING_FOR_APPROVAL,
-                now=now,
-                actor=user,
-                action="request.approve",
-                ip=source_ip,
-                # The wait for a device begins now.
-                expires_at=now + patience(request.duration),
-                due_at=now,
-                attempts=0,
-            )
+            agree(request, made, [*decisions, made], actor=user, now=now, source_ip=source_ip)
+
+
+def agree(
+    request: Request,
+    made: Decision,
+    decisions: Collection[Decision],
+    *,
+    actor: User,
+    now: datetime,
+    source_ip: str | None = None,
+) -> None:
+    """`made` was just added to the decisions about a request: with the last one that was missing it goes on
+    to the cluster. Inside the caller's transaction, with the request locked."""
+    if open_roles(request, decisions):
+        after = {"approved_as": made.role, **({"message": made.comment} if made.comment else {})}
+        record(request, "request.approve", actor=actor, now=now, after=after, ip=source_ip)
+        return
+    transition(
+        request,
+        to=State.APPROVED,
+        expected=State.WAITING_FOR_APPROVAL,
+        now=now,
+        actor=actor,
+        action="request.approve",
+        ip=source_ip,
+        # The wait for a device begins now.
+        expires_at=now + patience(request.duration),
+        due_at=now,
+        attempts=0,
+    )
 
 
 def read_comment(comment: object, verdict: str) -> str:

@@ -19,7 +19,7 @@ from claims.approval_rules import approval_for
 from claims.asking import Ask, UnableToSubmit
 from claims.asks import parse, parse_key
 from claims.bookings_conflicts import keep_clear
-from claims.models import Flavor, Request
+from claims.models import Flavor, Request, RequestChange
 from claims.quotas_guard import OverQuota
 from claims.reading import WHOLE
 from claims.rehearsal import Connect, rehearse
@@ -77,7 +77,7 @@ def submit(
     if chosen is not None and (earlier := _earlier(chosen, user)) is not None:
         return earlier
     ask = parse(values, user=user, now=now)
-    request = _draft(ask, key=chosen or uuid.uuid4(), now=now)
+    request = request_of(ask, key=chosen or uuid.uuid4(), now=now)
     rehearse(request, connect=connect)
     try:
         with transaction.atomic():
@@ -244,6 +244,21 @@ def lapse(*, request: Request, now: datetime) -> bool:
     )
 
 
+def add_follower(request: Request, *, actor: User, now: datetime, ip: str | None = None) -> None:
+    """Store a request that takes the place of another; it was judged and agreed to as a change. Inside the
+    caller's transaction."""
+    request.save(force_insert=True)
+    record(request, "request.submit", actor=actor, now=now, after=_summary(request), ip=ip)
+    _announce(request)
+
+
+def end_replaced(*, request: Request, now: datetime) -> bool:
+    """End a request whose place another has taken, by the desk itself. Returns whether it did."""
+    return _end(
+        request, LIVE, now=now, actor=None, reason=Reason.REPLACED, action="request.replaced", ip=None
+    )
+
+
 def step_aside(*, request: Request, now: datetime) -> bool:
     """Give up the hold, by the desk itself, since Pods of people have the device: as its flavor says. The
     device is free when they end."""
@@ -292,6 +307,11 @@ def transition(
                 ip=ip,
             )
             news.tell_of_transition(request, before=expected, actor=actor, now=now)
+            if to not in LIVE and to != State.WAITING_FOR_APPROVAL:
+                # What was still to be said about it has become pointless.
+                RequestChange.objects.filter(request=request).open().update(
+                    state=RequestChange.State.WITHDRAWN, changed_at=now, ended_at=now
+                )
             if request.due_at is not None:
                 _announce(request)
     return changed
@@ -302,10 +322,8 @@ def patience(duration: timedelta) -> timedelta:
     return max(duration, SHORTEST_WAIT)
 
 
-# --- inside ---------------------------------------------------------------------------------------
-
-
-def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
+def request_of(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
+    """The request that an ask comes to, not stored yet."""
     by_plugin = ask.backend == Request.Backend.PLUGIN
     approval, own = approval_for(ask)
     waits = approval != Flavor.Approval.NONE
@@ -341,6 +359,9 @@ def _draft(ask: Ask, *, key: uuid.UUID, now: datetime) -> Request:
         due_at=None if waits else now,
         object_name=manifests.object_name(project=ask.project.slug, key=str(key)),
     )
+
+
+# --- inside ---------------------------------------------------------------------------------------
 
 
 def _earlier(key: uuid.UUID, user: User) -> Request | None:

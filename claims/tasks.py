@@ -10,6 +10,7 @@ from django.utils import timezone
 from claims import (
     advance,
     bookings_start,
+    changes,
     idle,
     pursuit,
     quotas_cluster,
@@ -43,6 +44,7 @@ def catch_up(cluster_id: int | None = None) -> None:
     storage.apply(cluster=cluster)
     storage.reattribute(cluster=cluster)
     advance.advance(cluster=cluster, now=timezone.now())
+    changes.release_replaced(cluster=cluster, now=timezone.now())
     due = Request.objects.filter(cluster=cluster).due(timezone.now())
     for pk in due.values_list("pk", flat=True):
         pursue.apply_async(kwargs={"request_id": pk}, expires=EXPIRES)
