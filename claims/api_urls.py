@@ -10,6 +10,7 @@ from claims import (
     api_saved,
     api_urls_bookings,
     api_urls_money,
+    urls_pools,
     urls_quotas,
 )
 from claims import api_catalogue as flavors
@@ -18,6 +19,7 @@ urlpatterns = [
     *urls_quotas.api_urlpatterns,
     *api_urls_bookings.urlpatterns,
     *api_urls_money.urlpatterns,
+    *urls_pools.api_urlpatterns,
     path("catalogue/", flavors.FlavorListView.as_view(), name="api-catalogue-list"),
     path("catalogue/<slug:slug>/", flavors.FlavorDetailView.as_view(), name="api-catalogue-detail"),
     path("catalogue/<slug:slug>/archive/", flavors.FlavorArchiveView.as_view(), name="api-catalogue-archive"),

@@ -2,13 +2,14 @@
 
 from django.urls import path
 
-from claims import urls_bookings, urls_money, urls_quotas
+from claims import urls_bookings, urls_money, urls_pools, urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, requests, saved
 
 urlpatterns = [
     *urls_quotas.urlpatterns,
     *urls_bookings.urlpatterns,
     *urls_money.urlpatterns,
+    *urls_pools.urlpatterns,
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("catalogue/<slug:slug>/", catalogue.flavor_detail, name="flavor-detail"),
     path("flavors/", flavors.flavor_list, name="flavor-list"),

@@ -30,6 +30,13 @@ _ask = {
 }
 _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
 _prices = {"name": "Neap prices", "currency": "EUR", "prices": [{"per_hour": "2.50"}]}
+_pool = {
+    "cluster": "berlin",
+    "labels": "pool=burst",
+    "max_nodes": "2",
+    "devices": "8",
+    "device_class": "gpu.nvidia.com",
+}
 _flavor = flavors.Terms(slug="", name="").as_dict()
 _served = {"version": "1", "stage": "automatic"}
 
@@ -76,6 +83,11 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST person-detail": {"roles": ["finance"]},
     "POST import-people": {"projects": "project;name\nsea-ice;Sea ice", "apply": "yes"},
     "POST api-import": {"projects": "project;name\nsea-ice;Sea ice", "apply": True},
+    "POST growable-pool-create": {**_pool, "name": "burst"},
+    "POST growable-pool-edit": {**_pool, "name": "night"},
+    "POST api-growable-pool-list": {**_pool, "name": "burst"},
+    "PUT api-growable-pool-detail": {**_pool, "name": "night"},
+    "POST api-request-preview": _ask,
     "POST flavor-create": {**_flavor, "slug": "huge", "name": "Huge"},
     "POST flavor-edit": lambda _world: {
         **_flavor,

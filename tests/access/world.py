@@ -17,7 +17,17 @@ from pytest_django import DjangoDbBlocker
 
 from claims import flavors, requests
 from claims.manifests import REQUEST_LABEL
-from claims.models import Allocation, Booking, Flavor, Placement, Price, PriceBook, Request, SavedRequest
+from claims.models import (
+    Allocation,
+    Booking,
+    Flavor,
+    GrowablePool,
+    Placement,
+    Price,
+    PriceBook,
+    Request,
+    SavedRequest,
+)
 from claims.price_drafts import create_draft
 from inventory import clusters
 from inventory.cdi import tokens as node_tokens
@@ -244,6 +254,10 @@ def make_world(answering: AccessCluster) -> World:
                 cast, flavor, cluster, state="waiting-for-approval", approval=Flavor.Approval.LEAD
             ).key,
             "placement": placement.pk,
+            "pool": GrowablePool.objects.create(
+                cluster=cluster, name="night", labels={"pool": "night"}, max_nodes=2, devices=8,
+                device_class="gpu.nvidia.com", changed_at=now,
+            ).pk,
             "invitation": invitation.pk,
             "invitation-secret": secret,
         },
