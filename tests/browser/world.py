@@ -21,6 +21,7 @@ from claims.models import (
     Booking,
     Consumer,
     Flavor,
+    GrowablePool,
     Placement,
     Price,
     PriceBook,
@@ -157,6 +158,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "person": cast.lead.pk,
             "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
+            "pool": _growable(cast, berlin),
             **_bookings(cast, berlin, size),
             **_prices(cast, size),
             "hook": _news(cast, size).key,
@@ -305,6 +307,16 @@ def _second_factor(cast: Cast) -> None:
     RecoveryCodes.activate(cast.lead)
     cast.finance.set_unusable_password()
     cast.finance.save()
+
+
+def _growable(cast: Cast, cluster: ClusterRow) -> int:
+    """A node pool that can grow; its key."""
+    made: GrowablePool = GrowablePool.objects.create(
+        cluster=cluster, name="burst", labels={"pool": "burst"}, max_nodes=4, device_class="gpu.nvidia.com",
+        devices=8, product="NVIDIA H100 80GB HBM3", memory="80Gi", note="A node takes ten minutes to come.",
+        changed_at=timezone.now(), changed_by=cast.administrator,
+    )  # fmt: skip
+    return made.pk
 
 
 def _catalogue(cast: Cast, cluster: ClusterRow) -> int:
