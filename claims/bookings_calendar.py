@@ -33,6 +33,8 @@ class Cell:
     """A part of the calendar. `room` None = it is over."""
 
     day: date
+    # By the reader's clocks.
+    at: time
     start: datetime
     end: datetime
     room: int | None
@@ -47,9 +49,9 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A row of the table: in the week one part of all days, in the month one week."""
+    """A row of the table: in the week a day, in the month a week."""
 
-    label: time | None
+    day: date
     cells: Sequence[Cell]
 
 
@@ -66,7 +68,10 @@ class Calendar:
     flavor: Flavor
     placement: Placement
     view: str
+    # Seven days, for the headings of a month.
     days: Sequence[date]
+    # When the parts of a day begin, for those of a week.
+    parts: Sequence[time]
     lines: Sequence[Line]
     entries: Sequence[Entry]
     # Devices that are usable now, and those held by work whose end nobody knows.
@@ -140,6 +145,7 @@ def calendar(
         placement=placement,
         view=view,
         days=days[:7],
+        parts=[time(hour) for hour in PARTS],
         lines=draw.weeks(days) if view == MONTH else draw.parts(days),
         entries=[Entry(booking=row, detailed=row.project_id in seen) for row in bookings],
         usable=there.usable,
@@ -163,14 +169,11 @@ class _Drawing:
     bookings: Sequence[Booking]
 
     def parts(self, days: Sequence[date]) -> list[Line]:
-        return [
-            Line(label=time(hour), cells=[self.cell(day, hour, hour + HOURS) for day in days])
-            for hour in PARTS
-        ]
+        return [Line(day=day, cells=[self.cell(day, hour, hour + HOURS) for hour in PARTS]) for day in days]
 
     def weeks(self, days: Sequence[date]) -> list[Line]:
         return [
-            Line(label=None, cells=[self.cell(day, 0, 24) for day in days[place : place + 7]])
+            Line(day=days[place], cells=[self.cell(day, 0, 24) for day in days[place : place + 7]])
             for place in range(0, len(days), 7)
         ]
 
@@ -181,6 +184,7 @@ class _Drawing:
         last = self.now + timedelta(days=self.flavor.bookable_days)
         return Cell(
             day=day,
+            at=time(begin),
             start=start,
             end=end,
             # An hour that the clocks leave out has no moment.

@@ -195,7 +195,7 @@ def test_a_day_has_as_many_hours_as_its_clocks_show(cast: Cast, flavor: Flavor) 
         placement=Placement.objects.get(), user=cast.owner, view="week",
         day=datetime(2026, 10, 25, tzinfo=berlin).date(), zone=berlin, now=datetime(2026, 10, 20, tzinfo=UTC),
     )  # fmt: skip
-    sunday = [line.cells[6] for line in told.lines]
+    sunday = told.lines[6].cells
 
     assert [cell.end - cell.start for cell in sunday] == [4 * HOUR, *[3 * HOUR] * 7]
     assert sunday[0].start == datetime(2026, 10, 24, 22, tzinfo=UTC)
@@ -208,7 +208,7 @@ def test_a_cell_tells_the_least_that_is_left_in_it(cast: Cast, flavor: Flavor) -
     told = calendar(
         placement=Placement.objects.get(), user=cast.owner, view="week", day=NOW.date(), zone=UTC, now=NOW
     )
-    wednesday = {line.label.hour: line.cells[2] for line in told.lines if line.label}
+    wednesday = {cell.at.hour: cell for cell in told.lines[2].cells}
 
     assert (wednesday[9].room, wednesday[12].room, wednesday[15].room) == (2, 1, 2)
     assert (wednesday[12].booked, wednesday[15].booked) == (1, 0)
