@@ -7,6 +7,7 @@ from claims import (
     api_allocations,
     api_approvals,
     api_chargeback,
+    api_launches,
     api_saved,
     api_urls_bookings,
     api_urls_money,
@@ -45,6 +46,27 @@ urlpatterns = [
         "requests/<uuid:key>/approve/", api_approvals.RequestApproveView.as_view(), name="api-request-approve"
     ),
     path("requests/<uuid:key>/reject/", api_approvals.RequestRejectView.as_view(), name="api-request-reject"),
+    path("launch-templates/", api_launches.LaunchTemplateListView.as_view(), name="api-launch-template-list"),
+    path(
+        "launch-templates/<slug:slug>/",
+        api_launches.LaunchTemplateDetailView.as_view(),
+        name="api-launch-template-detail",
+    ),
+    path(
+        "requests/<uuid:key>/launches/",
+        api_launches.RequestLaunchesView.as_view(),
+        name="api-request-launches",
+    ),
+    path(
+        "requests/<uuid:key>/launches/<uuid:launch>/",
+        api_launches.LaunchDetailView.as_view(),
+        name="api-request-launch",
+    ),
+    path(
+        "requests/<uuid:key>/launches/<uuid:launch>/stop/",
+        api_launches.LaunchStopView.as_view(),
+        name="api-request-launch-stop",
+    ),
     path("saved-requests/", api_saved.SavedListView.as_view(), name="api-saved-list"),
     path("saved-requests/<uuid:key>/", api_saved.SavedDetailView.as_view(), name="api-saved-detail"),
     path("requests/", api.RequestListView.as_view(), name="api-request-list"),

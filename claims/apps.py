@@ -6,8 +6,8 @@ class ClaimsConfig(AppConfig):
     name = "claims"
 
     def ready(self) -> None:
-        from claims.ledger.exclusion import after_migrate
         from claims.launch_tasks import on_launch_due
+        from claims.ledger.exclusion import after_migrate
         from claims.receivers import on_observed, on_quotas_due, on_work_due
         from claims.signals import launch_due, quotas_due, work_due
         from inventory.signals import observed

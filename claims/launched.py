@@ -3,14 +3,17 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
+from claims.launches import OVER, THERE
 from claims.models import Launch, LaunchTemplate, Request
 from inventory.models import Job, Pod, PodEvent
+from portal import access
 from portal.accounts.models import User
 
 State = Launch.State
@@ -64,6 +67,17 @@ def told_of(request: Request) -> list[Told]:
 def launchable(request: Request) -> list[LaunchTemplate]:
     """What can be started on the request."""
     return list(LaunchTemplate.objects.for_request(request).order_by("name"))
+
+
+def launches_context(request: Request, user: User) -> dict[str, Any]:
+    """What the part of a request's page needs that tells of launches."""
+    told, over = told_of(request), request.state in OVER
+    return {
+        "launches": told,
+        "launchable": [] if over else launchable(request),
+        "launches_finished": over and not any(one.launch.state in THERE for one in told),
+        "may_launch": access.may_work_in(user, request.project),
+    }
 
 
 def offered_to(user: User) -> list[LaunchTemplate]:

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from claims import urls_bookings, urls_money, urls_pools, urls_quotas
-from claims.views import approvals, catalogue, cost, flavors, history, requests, saved
+from claims.views import approvals, catalogue, cost, flavors, history, launches, requests, saved
 
 urlpatterns = [
     *urls_quotas.urlpatterns,
@@ -24,6 +24,17 @@ urlpatterns = [
     path("flavors/<slug:slug>/places/<int:pk>/switch/", flavors.placement_switch, name="placement-switch"),
     path("requests/", requests.request_list, name="request-list"),
     path("requests/new/", requests.request_create, name="request-create"),
+    path("launch-templates/", launches.template_list, name="launch-template-list"),
+    path("launch-templates/new/", launches.template_create, name="launch-template-create"),
+    path("launch-templates/<slug:slug>/", launches.template_edit, name="launch-template-edit"),
+    path("launch-templates/<slug:slug>/archive/", launches.template_archive, name="launch-template-archive"),
+    path("requests/<uuid:key>/launches/", launches.request_launches, name="request-launches"),
+    path("requests/<uuid:key>/launch/<slug:slug>/", launches.request_launch, name="request-launch"),
+    path(
+        "requests/<uuid:key>/launches/<uuid:launch>/stop/",
+        launches.request_launch_stop,
+        name="request-launch-stop",
+    ),
     path("requests/saved/", saved.saved_list, name="saved-list"),
     path("requests/saved/new/", saved.saved_create, name="saved-create"),
     path("requests/saved/<uuid:key>/", saved.saved_edit, name="saved-edit"),

@@ -285,6 +285,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "ENUM_NAME_OVERRIDES": {
         "RequestState": "claims.models.Request.State",
+        "LaunchState": "claims.models.Launch.State",
+        "LaunchKind": "claims.models.LaunchTemplate.Kind",
         "DecisionRole": "claims.models.Decision.Role",
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",

@@ -18,6 +18,7 @@ from claims.approvals import decidable, may_decide
 from claims.asking import UnableToSubmit
 from claims.browse import get_request_or_404, may_end
 from claims.forms import RequestForm, initial_values
+from claims.launched import launches_context
 from claims.listing import REQUEST_HEADER, request_lines, requests_for
 from claims.models import LaunchTemplate, Request
 from claims.preview import preview
@@ -77,7 +78,7 @@ def request_create(request: HttpRequest) -> HttpResponse:
             form = RequestForm(user=user, now=now, values=request.POST.dict(), errors=error.errors)
             return form_page(request, form, status=422)
         if launch := chosen_launch(request.POST):
-            return htmx.redirect(request, "launch-start", made.key, launch.slug)
+            return htmx.redirect(request, "request-launch", made.key, launch.slug)
         return htmx.redirect(request, "request-detail", made.key)
     given, told = _filled_in(request, user)
     values = initial_values(user=user, now=now, chosen={**given, **request.GET.dict()})
@@ -107,6 +108,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     context = {
         "story": told,
         "request_": found,
+        **launches_context(found, user),
         "why_not": why_not(found),
         "may_act": access.may_work_in(user, found.project),
         "may_ask": bool(asks.projects_for(user)),
@@ -182,9 +184,7 @@ def form_page(
         "no_project": not form.projects,
         "no_cluster": not form.clusters,
         "flavored": form.reading.flavor is not None,
-        "preview": preview(
-            form.reading, prices=price_list(), now=timezone.now(), viewer=person(request)
-        ),
+        "preview": preview(form.reading, prices=price_list(), now=timezone.now(), viewer=person(request)),
     }
     return htmx.render(request, "claims/request_form.html", context, partial="fields", status=status)
 

@@ -37,6 +37,7 @@ _pool = {
     "devices": "8",
     "device_class": "gpu.nvidia.com",
 }
+_starter = {"name": "Starter", "kind": "job", "image": "example.org/run:1", "cpu": "1", "memory": "1Gi"}
 _flavor = flavors.Terms(slug="", name="").as_dict()
 _served = {"version": "1", "stage": "automatic"}
 
@@ -139,6 +140,11 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST finding-handle": {"action": "acknowledge", "note": "known", "days": "7"},
     "POST finding-task": {"state": "in-work", "owner": "anouk", "note": "looking"},
     "POST contract-edit": {"kubernetes": ">=1.36", "drivers": "", "group": ""},
+    "POST launch-template-create": {**_starter, "slug": "other", "name": "Other"},
+    "POST launch-template-edit": {**_starter, "slug": "starter", "memory": "2Gi", "version": "1"},
+    "POST api-launch-template-list": {**_starter, "slug": "other", "name": "Other"},
+    "PUT api-launch-template-detail": {**_starter, "slug": "starter", "memory": "2Gi", "version": 1},
+    "POST api-request-launches": {"template": "starter"},
     "POST saved-create": {**_ask, "save_name": "Tonight", "save_project": "tides"},
     "POST saved-edit": {"save_name": "Tomorrow", "save_project": "tides"},
     "POST api-saved-list": {"name": "Tonight", "project": "tides", "values": _ask},

@@ -15,13 +15,15 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from claims import flavors, requests
+from claims import flavors, launches, requests
 from claims.manifests import REQUEST_LABEL
 from claims.models import (
     Allocation,
     Booking,
     Flavor,
     GrowablePool,
+    Launch,
+    LaunchTemplate,
     Placement,
     Price,
     PriceBook,
@@ -144,6 +146,7 @@ def reachable_cluster() -> Iterator[AccessCluster]:
         patch.setattr(clusters, "client_for", lambda _cluster: fake)
         patch.setattr(clusters, "introduce", lambda _client: introduction)
         patch.setitem(requests.submit.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
+        patch.setitem(launches.start.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
         yield fake
 
 
@@ -212,6 +215,14 @@ def make_world(answering: AccessCluster) -> World:
     )
     failed = make_request(cast, cluster, state=Request.State.FAILED)
     fresh = make_request(cast, cluster, state=Request.State.SUBMITTED)
+    starter = LaunchTemplate.objects.create(
+        slug="starter", name="Starter", kind="job", image="example.org/run:1", cpu="1", memory="1Gi",
+        created_at=now, changed_at=now,
+    )  # fmt: skip
+    launch = Launch.objects.create(
+        request=live, template=starter, person=cast.member, manifest={"kind": "Job"}, object_name="started",
+        state=Launch.State.STARTED, created_at=now, changed_at=now,
+    )  # fmt: skip
     saved = SavedRequest.objects.create(
         owner=cast.member, project=cast.project, name="Every night", created_at=now, changed_at=now
     )
@@ -234,6 +245,8 @@ def make_world(answering: AccessCluster) -> World:
             "failed-request": failed.key,
             "waiting-request": waiting.key,
             "saved": saved.key,
+            "starter": starter.slug,
+            "launch": launch.key,
             "finding": finding.pk,
             "known-finding": known.pk,
             "task": task.pk,

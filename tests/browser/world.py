@@ -22,6 +22,8 @@ from claims.models import (
     Consumer,
     Flavor,
     GrowablePool,
+    Launch,
+    LaunchTemplate,
     Placement,
     Price,
     PriceBook,
@@ -144,6 +146,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
         cast=cast,
         things={
             "saved": _saved(cast).key,
+            "launch": _launch(cast, requests["request-in-use"]).key,
             **fleet,
             **requests,
             **cdi,
@@ -550,4 +553,25 @@ def _saved(cast: Cast) -> SavedRequest:
     return SavedRequest.objects.create(
         owner=cast.member, project=cast.project, name="Every night", created_at=now, changed_at=now,
         values={"flavor": "h100", "count": "2", "purpose": "Tides of the North Sea"},
+    )  # fmt: skip
+
+
+def _launch(cast: Cast, key: Any) -> Launch:
+    """A training run that was started on a request."""
+    now = timezone.now()
+    template = LaunchTemplate.objects.create(
+        slug="train", name="Training run", kind="job", image="registry.example.org/lab/train:1.4",
+        description="Trains the tide model on one GPU.", cpu="8", memory="32Gi",
+        volumes=[{"path": "/data", "claim": "tides-data"}, {"path": "/scratch", "size": "10Gi"}],
+        parameters=[
+            {"name": "EPOCHS", "label": "Epochs", "default": "10", "pattern": "[0-9]{1,4}"},
+            {"name": "SET", "label": "Data set", "choices": ["march", "april"], "required": True},
+        ],
+        created_at=now, changed_at=now, changed_by=cast.administrator,
+    )  # fmt: skip
+    request = Request.objects.get(key=key)
+    return Launch.objects.create(
+        request=request, template=template, person=cast.member, parameters={"EPOCHS": "20", "SET": "march"},
+        manifest={"kind": "Job"}, object_name=f"{request.object_name}-0a1b2c3d",
+        state=Launch.State.STARTED, created_at=now - timedelta(minutes=8), changed_at=now,
     )  # fmt: skip
