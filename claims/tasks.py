@@ -20,13 +20,15 @@ from claims import (
     watches,
 )
 from claims.holding import HoldTerms
-from claims.ledger import storage
+from claims.ledger import keeping, storage
 from claims.models import Request
 from inventory.models import Cluster
 from portal import access
 
 # A queued message is worthless once the next beat has queued another.
 EXPIRES = 60
+# What is due once a day may wait a while.
+EXPIRES_BY_DAY = 3_600
 
 
 @shared_task(name="claims.tasks.catch_up", ignore_result=True)
@@ -50,6 +52,18 @@ def catch_up(cluster_id: int | None = None) -> None:
         pursue.apply_async(kwargs={"request_id": pk}, expires=EXPIRES)
     quotas_watch.watch(cluster=cluster, now=timezone.now())
     quotas_writing.look(cluster=cluster, now=timezone.now())
+
+
+@shared_task(name="claims.tasks.audit_ledgers", ignore_result=True)
+def audit_ledgers(cluster_id: int | None = None) -> None:
+    """Check every invariant of the ledger; without an id, every cluster in a task of its own."""
+    if cluster_id is None:
+        for pk in Cluster.objects.values_list("pk", flat=True):
+            audit_ledgers.apply_async(kwargs={"cluster_id": pk}, expires=EXPIRES_BY_DAY)
+        return
+    cluster = Cluster.objects.filter(pk=cluster_id).first()
+    if cluster is not None:
+        keeping.check(cluster=cluster, now=timezone.now())
 
 
 @shared_task(name="claims.tasks.pursue", ignore_result=True)

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from claims import urls_bookings, urls_money, urls_pools, urls_quotas
+from claims import urls_bookings, urls_ledger, urls_money, urls_pools, urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, launches, requests, saved
 
 urlpatterns = [
     *urls_quotas.urlpatterns,
     *urls_bookings.urlpatterns,
+    *urls_ledger.urlpatterns,
     *urls_money.urlpatterns,
     *urls_pools.urlpatterns,
     path("catalogue/", catalogue.catalogue, name="catalogue"),

@@ -3,6 +3,7 @@
 import os
 
 from celery import Celery
+from celery.schedules import crontab
 
 from portal import measures  # noqa: F401 - counts tasks
 
@@ -34,6 +35,12 @@ app.conf.beat_schedule = {
     "start and stop what people launch": {
         "task": "claims.launch_tasks.tend",
         "schedule": 5.0,
+    },
+    "check the ledger": {
+        "task": "claims.tasks.audit_ledgers",
+        # While most sleep.
+        "schedule": crontab(hour="2", minute="17"),
+        "options": {"expires": 3600},
     },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",

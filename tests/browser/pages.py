@@ -197,6 +197,8 @@ PAGES: tuple[Page, ...] = (
     at("request-release", "member", "lead", "administrator", key="request-in-use"),
     at("request-cancel", "member", "administrator", key="request-submitted"),
     at("history"),
+    at("history", query="kind=units&running=1", variant="units"),
+    at("history-ledger", *READERS),
     at("cost"),
     at("cost", query="from=2001-01-01&to=2001-01-31", variant="empty"),
     at("price-book-list", *ACCOUNTS),
@@ -308,6 +310,7 @@ NOT_PAGES: dict[str, str] = {
     "finding-export": "file",
     "audit-export": "file",
     "history-export": "file",
+    "history-ledger-check": "post",
     "cost-export": "file",
     "api-schema": "file",
 }

@@ -21,6 +21,7 @@ from claims.models import (
     Booking,
     Consumer,
     Flavor,
+    LedgerAudit,
     GrowablePool,
     Launch,
     LaunchTemplate,
@@ -44,6 +45,7 @@ from inventory.models import (
     Job,
     LocalQueue,
     NamespaceBinding,
+    ObservationArchive,
     PlatformContract,
     Pod,
     PodEvent,
@@ -414,9 +416,39 @@ def _past(cast: Cast, cluster: ClusterRow, fleet: Mapping[str, Any], size: int) 
             cluster=cluster, claim_uid=uid, epoch=1 + number, resource="pods", name=f"sweep-{number}-0",
             uid=f"pod-{uid}", joined_at=started, left_at=started + timedelta(hours=7),
         )  # fmt: skip
+    _ledger(cluster, cast)
     NamespaceBinding.objects.create(
         cluster=cluster, namespace="dunes", project=cast.project,
         valid_from=timezone.now() - timedelta(days=300), valid_until=timezone.now() - timedelta(days=90),
+    )  # fmt: skip
+
+
+def _ledger(cluster: ClusterRow, cast: Cast) -> None:
+    """Units that a Pod has, an audit with violations, and an archive."""
+    now = timezone.now()
+    Allocation.objects.create(
+        cluster=cluster, kind=Allocation.Kind.UNITS, namespace="tides", claim_name="notebook-0",
+        claim_uid="pod-notebook", epoch=1, driver="nvidia.com", pool_name="g1", device_name="gpu",
+        request_name="nvidia.com/gpu", extended_resource="nvidia.com/gpu", units=2, replicas=4,
+        product="NVIDIA L4", node_name="g1", started_at=now - timedelta(hours=3), start_source="condition",
+        start_uncertainty_us=90_000_000, project=cast.project,
+    )  # fmt: skip
+    overlap = {
+        "code": "overlap", "where": "gpu.nvidia.com/g1/gpu-0 tides/sweep uid sweep-uid epoch 1",
+        "detail": "also held by dunes/other from 2026-11-02 08:00:00+00:00 to now",
+    }  # fmt: skip
+    LedgerAudit.objects.create(
+        cluster=cluster, checked_at=now - timedelta(hours=6), since=now - timedelta(days=40), devices=12,
+        sums={
+            "existence": "41472000000000", "allocated": "31104000000000", "idle": "7776000000000",
+            "unavailable": "2160000000000", "unknown": "432000000000",
+        },
+        violations=[overlap], violation_count=1,
+    )  # fmt: skip
+    ObservationArchive.objects.create(
+        cluster=cluster, month="2026-09", part=1, size=48_211_904, sha256="0d0c" * 16, rows=1_204_233,
+        file_name="cluster-1/observations-2026-09-001-0d0c0d0c0d0c.parquet", objects_count=240_112,
+        schema=1, written_at=now,
     )  # fmt: skip
 
 

@@ -1,0 +1,10 @@
+"""Pages of the ledger's keeping."""
+
+from django.urls import path
+
+from claims.views import ledger
+
+urlpatterns = [
+    path("history/ledger/", ledger.history_ledger, name="history-ledger"),
+    path("history/ledger/check/", ledger.history_ledger_check, name="history-ledger-check"),
+]
