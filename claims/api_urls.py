@@ -11,12 +11,15 @@ from claims import (
     api_saved,
     api_urls_bookings,
     api_urls_money,
+    api_watches,
     urls_pools,
     urls_quotas,
 )
 from claims import api_catalogue as flavors
 
 urlpatterns = [
+    path("watches/", api_watches.WatchListView.as_view(), name="api-watch-list"),
+    path("watches/<int:pk>/", api_watches.WatchDetailView.as_view(), name="api-watch-detail"),
     *urls_quotas.api_urlpatterns,
     *api_urls_bookings.urlpatterns,
     *api_urls_money.urlpatterns,

@@ -2,10 +2,11 @@
 
 from django.urls import path
 
-from claims import urls_bookings, urls_ledger, urls_money, urls_pools, urls_quotas
+from claims import urls_bookings, urls_ledger, urls_money, urls_news, urls_pools, urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, launches, requests, saved
 
 urlpatterns = [
+    *urls_news.urlpatterns,
     *urls_quotas.urlpatterns,
     *urls_bookings.urlpatterns,
     *urls_ledger.urlpatterns,

@@ -15,20 +15,23 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from claims import flavors, launches, requests
+from claims import asking_holder, flavors, launches, requests, watches
 from claims.manifests import REQUEST_LABEL
 from claims.models import (
     Allocation,
     Booking,
     Flavor,
     GrowablePool,
+    HolderMessage,
     Launch,
     LaunchTemplate,
+    Mute,
     Placement,
     Price,
     PriceBook,
     Request,
     SavedRequest,
+    Watch,
 )
 from claims.price_drafts import create_draft
 from inventory import clusters
@@ -230,6 +233,7 @@ def make_world(answering: AccessCluster) -> World:
         cast, cluster, state=Request.State.WAITING_FOR_APPROVAL, approval=Flavor.Approval.LEAD
     )
     note, hook, project_hook, delivery = make_news(cast)
+    message, muted, wish = make_talk(cast, held, flavor)
     return World(
         cast=cast,
         cluster=cluster,
@@ -261,6 +265,9 @@ def make_world(answering: AccessCluster) -> World:
             "owners-hook": hook.key,
             "tides-hook": project_hook.key,
             "delivery": delivery.pk,
+            "message": message.key,
+            "owners-mute": muted.pk,
+            "owners-watch": wish.pk,
             "flavor": flavor.slug,
             "booking": make_booking(cast, flavor, cluster).key,
             "waiting-booking": make_booking(
@@ -344,6 +351,17 @@ def make_news(cast: Cast) -> tuple[Notification, Webhook, Webhook, Delivery]:
     delivery = webhooks.try_out(hook=theirs, actor=cast.lead, now=now)
     outbox.failed([delivery], now=now, why=as_written("refused"), final=True)
     return Notification.objects.get(), own, theirs, delivery
+
+
+def make_talk(cast: Cast, held: Device, flavor: Flavor) -> tuple[HolderMessage, Mute, Watch]:
+    """The stranger has asked the owner, who has answered; whom the owner does not hear, and what they wait
+    for."""
+    now = timezone.now()
+    (message,) = asking_holder.ask(device=held, sender=cast.stranger, text="Until when?", now=now)
+    asking_holder.answer(thread=message, sender=cast.member, text="Until Friday.", now=now)
+    asking_holder.mute(person=cast.member, muted=cast.finance, now=now)
+    wish = watches.watch(person=cast.member, count=1, days=3, now=now, flavor=flavor)
+    return message, Mute.objects.get(), wish
 
 
 def make_finding(cluster: Cluster, device: str) -> Finding:

@@ -16,14 +16,18 @@ from allauth.mfa.totp.internal.auth import TOTP
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
+from claims import watches
 from claims.models import (
     Allocation,
     Booking,
     Consumer,
     Flavor,
     LedgerAudit,
+    HolderMessage,
     GrowablePool,
     Launch,
+    LedgerAudit,
+    Mute,
     LaunchTemplate,
     Placement,
     Price,
@@ -166,6 +170,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "pool": _growable(cast, berlin),
             **_bookings(cast, berlin, size),
             **_prices(cast, size),
+            "message": _talk(cast, requests, size).key,
             "hook": _news(cast, size).key,
         },
     )
@@ -538,6 +543,25 @@ def _cdi(cast: Cast, cluster: ClusterRow) -> dict[str, Any]:
     )
     intake.accept(token=token, body=report(*files, sent_at=now), now=now)
     return {"cdi-token": token.pk}
+
+def _talk(cast: Cast, requests: Mapping[str, Any], size: int) -> HolderMessage:
+    """A stranger has asked who holds a device, was answered, and is muted; watches of the member."""
+    now = timezone.now()
+    request = Request.objects.get(key=requests["request-in-use"])
+    first = HolderMessage.objects.create(
+        request=request, sender=cast.stranger, device="gpu-0 (gpu-01)", text="When will it be free?",
+        created_at=now - timedelta(hours=2),
+    )  # fmt: skip
+    for number in range(size):
+        HolderMessage.objects.create(
+            request=request, thread=first, sender=cast.member, device=first.device, text="On Friday.",
+            created_at=now - timedelta(minutes=number),
+        )  # fmt: skip
+    watches.watch(person=cast.member, count=2, days=9, now=now, flavor=Flavor.objects.get(slug="h100"))
+    for muted in (cast.stranger, cast.finance, cast.auditor)[:size]:
+        Mute.objects.create(person=cast.member, muted=muted, created_at=now)
+    return first
+
 
 
 def _news(cast: Cast, size: int) -> Webhook:

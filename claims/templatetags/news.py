@@ -1,0 +1,16 @@
+"""For how long a held device has lain idle, on the page of its request."""
+
+from typing import Any
+
+from django import template
+
+from claims.idle import idle_of
+from claims.models import Request
+
+register = template.Library()
+
+
+@register.inclusion_tag("claims/_idle.html")
+def idleness(request: Request) -> dict[str, Any]:
+    """Nothing where nothing is counted."""
+    return {"idle": idle_of(request)}
