@@ -22,13 +22,12 @@ from claims.models import (
     Booking,
     Consumer,
     Flavor,
-    LedgerAudit,
-    HolderMessage,
     GrowablePool,
+    HolderMessage,
     Launch,
+    LaunchTemplate,
     LedgerAudit,
     Mute,
-    LaunchTemplate,
     Placement,
     Price,
     PriceBook,
@@ -170,8 +169,8 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "pool": _growable(cast, berlin),
             **_bookings(cast, berlin, size),
             **_prices(cast, size),
-            "message": _talk(cast, requests, size).key,
             "hook": _news(cast, size).key,
+            "message": _talk(cast, requests, size).key,
         },
     )
 
@@ -544,6 +543,7 @@ def _cdi(cast: Cast, cluster: ClusterRow) -> dict[str, Any]:
     intake.accept(token=token, body=report(*files, sent_at=now), now=now)
     return {"cdi-token": token.pk}
 
+
 def _talk(cast: Cast, requests: Mapping[str, Any], size: int) -> HolderMessage:
     """A stranger has asked who holds a device, was answered, and is muted; watches of the member."""
     now = timezone.now()
@@ -561,7 +561,6 @@ def _talk(cast: Cast, requests: Mapping[str, Any], size: int) -> HolderMessage:
     for muted in (cast.stranger, cast.finance, cast.auditor)[:size]:
         Mute.objects.create(person=cast.member, muted=muted, created_at=now)
     return first
-
 
 
 def _news(cast: Cast, size: int) -> Webhook:
