@@ -7,6 +7,7 @@ from claims import (
     api_allocations,
     api_approvals,
     api_chargeback,
+    api_files,
     api_launches,
     api_saved,
     api_urls_bookings,
@@ -49,6 +50,10 @@ urlpatterns = [
         "requests/<uuid:key>/approve/", api_approvals.RequestApproveView.as_view(), name="api-request-approve"
     ),
     path("requests/<uuid:key>/reject/", api_approvals.RequestRejectView.as_view(), name="api-request-reject"),
+    path("requests/<uuid:key>/files/", api_files.RequestFilesView.as_view(), name="api-request-files"),
+    path(
+        "requests/<uuid:key>/files/<str:slug>/", api_files.RequestFileView.as_view(), name="api-request-file"
+    ),
     path("launch-templates/", api_launches.LaunchTemplateListView.as_view(), name="api-launch-template-list"),
     path(
         "launch-templates/<slug:slug>/",

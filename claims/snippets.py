@@ -1,4 +1,5 @@
-"""What people copy to use a request: lines for a Pod of their own, a whole Pod, a Job, a Job for Kueue. Pure.
+"""What people copy to use a request: lines for a Pod of their own, a whole Pod, a Job, a Job for Kueue, a
+profile for JupyterHub. Pure.
 
 Source of the fields: the API reference of Pods and Jobs; what Kueue admits: its documentation of Dynamic
 Resource Allocation.
@@ -67,6 +68,27 @@ def kueue_job(use: Use, *, queue: str) -> Manifest:
     made["metadata"]["labels"] = {QUEUE_LABEL: queue}
     made["spec"] = {"suspend": True, **made["spec"]}
     return made
+
+
+def jupyterhub_profile(use: Use, *, title: str) -> Manifest:
+    """Values for the Helm chart of JupyterHub: a profile of KubeSpawner whose servers use the request. The
+    hub has to start them in the request's namespace."""
+    limits = {"cpu": "2", "memory": "8Gi"}
+    override: Manifest = {"extra_labels": labels} if (labels := _labels(use)) else {}
+    if use.shape == ENTITLEMENT:
+        override["extra_resource_limits"] = {use.resource: str(use.count)}
+    else:
+        # KubeSpawner writes these over the resources that it would make: CPU and memory belong here, too.
+        override["extra_container_config"] = {
+            "resources": {"requests": dict(limits), "limits": limits, **resources_of(use)}
+        }
+        override["extra_pod_config"] = {"resourceClaims": around(use)["resourceClaims"]}
+    if use.node_selector:
+        override["node_selector"] = dict(use.node_selector)
+    if use.tolerations:
+        override["tolerations"] = [dict(entry) for entry in use.tolerations]
+    profile = {"display_name": title, "kubespawner_override": override}
+    return {"singleuser": {"profileList": [profile]}}
 
 
 def kueue_refusals(shape: str, spec: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from claims import urls_bookings, urls_ledger, urls_money, urls_news, urls_pools, urls_quotas
-from claims.views import approvals, catalogue, cost, flavors, history, launches, requests, saved
+from claims.views import approvals, catalogue, cost, flavors, history, launches, manifests, requests, saved
 
 urlpatterns = [
     *urls_news.urlpatterns,
@@ -30,6 +30,8 @@ urlpatterns = [
     path("launch-templates/new/", launches.template_create, name="launch-template-create"),
     path("launch-templates/<slug:slug>/", launches.template_edit, name="launch-template-edit"),
     path("launch-templates/<slug:slug>/archive/", launches.template_archive, name="launch-template-archive"),
+    path("requests/<uuid:key>/manifests/", manifests.request_manifests, name="request-manifests"),
+    path("requests/<uuid:key>/manifests/<str:slug>.yaml", manifests.request_file, name="request-file"),
     path("requests/<uuid:key>/launches/", launches.request_launches, name="request-launches"),
     path("requests/<uuid:key>/launch/<slug:slug>/", launches.request_launch, name="request-launch"),
     path(
