@@ -42,10 +42,6 @@ app.conf.beat_schedule = {
         "schedule": crontab(hour="2", minute="17"),
         "options": {"expires": 3600},
     },
-    "start and stop what people launch": {
-        "task": "claims.launch_tasks.tend",
-        "schedule": 5.0,
-    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,
@@ -55,10 +51,6 @@ app.conf.beat_schedule = {
         "schedule": 15.0,
         "options": {"expires": 15},
     },
-    "deliver what people are told": {
-        "task": "accounts.tasks.deliver_due",
-        "schedule": 10.0,
-        "options": {"expires": 10},
     "remind of what ends and of what lies idle": {
         "task": "claims.tasks.remind",
         "schedule": 60.0,
@@ -69,6 +61,10 @@ app.conf.beat_schedule = {
         "schedule": 20.0,
         "options": {"expires": 15},
     },
+    "deliver what people are told": {
+        "task": "accounts.tasks.deliver_due",
+        "schedule": 10.0,
+        "options": {"expires": 10},
     },
     "drop old notifications": {
         "task": "accounts.tasks.prune_notifications",
