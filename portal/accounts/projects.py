@@ -115,3 +115,24 @@ def change_project(
             after=new,
             source_ip=source_ip,
         )
+
+
+def archive_project(
+    *, project: Project, archived: bool, actor: User, now: datetime, source_ip: str | None = None
+) -> None:
+    """Closes a project, or opens it again. Closed, nothing new can be asked for and it is no choice any more;
+    its history and its cost stay, and what runs goes on until its end. Harmless when it is so already."""
+    with transaction.atomic():
+        rows = Project.objects.filter(pk=project.pk, archived_at__isnull=archived)
+        changed = rows.update(archived_at=now if archived else None)
+        project.refresh_from_db(fields=["archived_at"])
+        if changed:
+            record(
+                now=now,
+                actor=actor,
+                action="project.archive" if archived else "project.restore",
+                target=project,
+                project=project,
+                after={"archived": archived},
+                source_ip=source_ip,
+            )

@@ -11,6 +11,7 @@ from portal.pages import (
     home,
     inside,
     notifications,
+    project_archive,
     projects,
     search,
 )
@@ -39,6 +40,8 @@ urlpatterns = [
     path("create-project/", projects.project_create, name="project-create"),
     path("projects/<slug:slug>/", projects.project_detail, name="project-detail"),
     path("projects/<slug:slug>/edit/", projects.project_edit, name="project-edit"),
+    path("projects/<slug:slug>/archive/", project_archive.project_archive, name="project-archive"),
+    path("projects/<slug:slug>/restore/", project_archive.project_restore, name="project-restore"),
     path("projects/<slug:slug>/leave/", projects.project_leave, name="project-leave"),
     path("projects/<slug:slug>/members/", projects.member_add, name="member-add"),
     path("projects/<slug:slug>/members/<int:pk>/role/", projects.member_role, name="member-role"),
