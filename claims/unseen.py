@@ -40,9 +40,10 @@ def unseen(*, start: datetime | None, end: datetime | None, cluster: str, now: d
         if seen is None:
             continue
         for begin, ended in seen.blanks(us(since), us(until)):
-            before = begin < seen.known_from
-            if before and start is None:
-                # Nobody asked about that time.
-                continue
-            found.append(Unseen(name, moment(begin), moment(ended), before))
+            known = min(max(begin, seen.known_from), ended)
+            if begin < known and start is not None:
+                # Without a beginning nobody asked about that time.
+                found.append(Unseen(name, moment(begin), moment(known), before=True))
+            if known < ended:
+                found.append(Unseen(name, moment(known), moment(ended)))
     return sorted(found, key=lambda one: (one.end, one.cluster), reverse=True)

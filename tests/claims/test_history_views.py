@@ -15,11 +15,13 @@ from claims import pursuit
 from claims.history import HistoryFilter, parse_moment
 from claims.ledger import storage
 from claims.models import Allocation, PriceBook, Request
+from claims.unseen import unseen
 from inventory.models import Cluster, NamespaceBinding, Observation
 from portal.accounts.models import User
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import observe
+from tests.claims.test_ledger_units import scheduled
 
 Kind = Observation.Kind
 PERIOD = {"from": "2026-11-01", "to": "2026-11-30"}
@@ -219,3 +221,61 @@ def test_admin_access_is_shown_and_never_billed(cast: Cast, held: Request) -> No
     Allocation.objects.update(admin_access=True)
     assert "admin access, not billed" in page(cast.owner, reverse("history"))
     assert "Nothing was held in this period" in page(cast.owner, reverse("cost"), PERIOD)
+
+
+# --- who had it, what did it have, and what nobody knows ------------------------------------------
+
+
+def test_a_pod_leads_to_what_it_had_and_a_device_to_who_had_it(cast: Cast, held: Request) -> None:
+    html = page(cast.owner, reverse("history"), {"pod": "=secret-pod"})
+    assert html.count("gpu-0</a>") == 1
+    assert "?pod=%3Dsecret-pod" in html
+    assert "device=gpu-0" in html
+    assert table(cast.owner, "history-export", {"pod": "w"})[0]["pods"] == "'=secret-pod"
+    assert table(cast.stranger, "history-export", {"pod": "w"}) == []
+    assert table(cast.stranger, "history-export", {"person": "rhea"}) == []
+
+
+def test_units_say_how_many_and_what_part_of_a_piece(cast: Cast, held: Request, cluster: Cluster) -> None:
+    scheduled(cluster)
+    storage.apply(cluster=cluster)
+    NamespaceBinding.objects.filter(namespace="protein-folding").update(valid_until=None)
+    html = " ".join(page(cast.admin, reverse("history"), {"kind": "units"}).split())
+    assert "2 × nvidia.com/gpu" in html
+    assert "1/4 of a piece each" in html
+    (row,) = table(cast.admin, "history-export", {"kind": "units"})
+    assert (row["units"], row["replicas"], row["extended_resource"]) == ("2", "4", "nvidia.com/gpu")
+
+
+def test_a_kind_that_there_is_not_is_named(cast: Cast, held: Request) -> None:
+    assert "Choose one of" in page(cast.owner, reverse("history"), {"kind": "pods"})
+
+
+def test_times_of_which_nothing_is_known_are_shown(cast: Cast, held: Request, cluster: Cluster) -> None:
+    start = NOW + timedelta(hours=1)
+    Observation.objects.create(
+        cluster=cluster, kind=Kind.GAP, at=start + timedelta(hours=2), source="observed",
+        observed_at=start + timedelta(hours=2), name="resourceclaims", uid="", key="gap",
+        facts={"resource": "resourceclaims", "from": start.isoformat(), "lost": True},
+    )  # fmt: skip
+    html = page(cast.stranger, reverse("history"), {"from": "2026-11-10T12:00Z", "to": "2026-11-10"})
+    assert "not observed is not idle" in html
+    assert "2 h" in html
+    late = NOW + timedelta(hours=5)
+    cluster.streams.update(heard_at=late)
+    Cluster.objects.update(contacted_at=late)
+    told = unseen(start=None, end=None, cluster="main", now=late)
+    assert [(gap.start, gap.end, gap.before) for gap in told] == [(start, start + timedelta(hours=2), False)]
+    (first, *_rest) = reversed(unseen(start=NOW - timedelta(hours=1), end=None, cluster="", now=late))
+    assert (first.before, first.end) == (True, NOW)
+    assert unseen(start=None, end=None, cluster="other", now=NOW) == []
+
+
+def test_the_ledgers_second_holder_and_billed_bound_are_told(cast: Cast, held: Request) -> None:
+    Allocation.objects.filter(epoch=2).update(
+        contested=True, bound="operator", end_uncertainty_us=90_000_000, start_uncertainty_us=60_000_000
+    )
+    html = " ".join(page(cast.owner, reverse("history")).split())
+    assert "a second holder" in html
+    assert "or earlier, at most 1 min 30 s" in html
+    assert "or later, at most 1 min" in html
