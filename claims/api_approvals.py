@@ -18,6 +18,7 @@ from claims.approvals import UnableToDecide, Verdict, Waiting, decidable, queue
 from claims.browse import get_request_or_404
 from claims.models import Decision, Request
 from claims.pricing import price_list
+from claims.reading import read_flag
 from portal import money
 from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
@@ -32,12 +33,25 @@ class DecisionIn(serializers.Serializer[Any]):
     )
 
 
+class ApprovalIn(DecisionIn):
+    over_quota = serializers.BooleanField(
+        required=False, help_text="An administrator approves knowing that it is over a quota."
+    )
+
+
 class DecisionOut(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=Decision.Role.choices)
     verdict = serializers.ChoiceField(choices=Decision.Verdict.choices)
     person = serializers.CharField(source="person.username")
     comment = serializers.CharField()
     at = serializers.DateTimeField()
+
+
+class QuotaVerdictOut(serializers.Serializer[Any]):
+    quota = serializers.UUIDField(source="quota.key")
+    over = serializers.BooleanField(help_text="Whether it is over the quota with this request.")
+    refuses = serializers.BooleanField(help_text="Whether only an administrator may approve it, knowingly.")
+    words = serializers.CharField()
 
 
 class WaitingOut(serializers.Serializer[Any]):
@@ -50,6 +64,7 @@ class WaitingOut(serializers.Serializer[Any]):
     free = serializers.IntegerField(allow_null=True, help_text="Devices free now; null: not known.")
     others = serializers.IntegerField(help_text="Other requests for the same that wait.")
     cost = AmountOut(allow_null=True, help_text="At most, if held for the whole time; null: no price.")
+    quotas = QuotaVerdictOut(many=True, help_text="What it means for the quotas that it counts for.")
 
 
 @extend_schema_view(get=extend_schema(tags=["approvals"]))
@@ -87,6 +102,7 @@ class _DecisionView(ApiView):
                 user=self.person,
                 verdict=verdict,
                 comment=body.get("comment"),
+                over_quota=read_flag(body, "over_quota"),
                 now=timezone.now(),
                 source_ip=source_ip(request),
             )
@@ -101,7 +117,7 @@ _ANSWERS = {200: RequestOut, 400: ProblemOut, 403: ProblemOut, 404: ProblemOut, 
 
 
 class RequestApproveView(_DecisionView):
-    @extend_schema(tags=["approvals"], request=DecisionIn, responses=_ANSWERS)
+    @extend_schema(tags=["approvals"], request=ApprovalIn, responses=_ANSWERS)
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
         """Agree. With the last agreement that was missing the request goes on to the cluster."""
         return self.decide(request, key, Verdict.APPROVED)
@@ -126,4 +142,5 @@ def _waiting(row: Waiting) -> dict[str, Any]:
         "free": row.place.free if row.place else None,
         "others": row.others,
         "cost": cost,
+        "quotas": row.quotas,
     }

@@ -17,7 +17,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims import quotas_admin, quotas_pages, quotas_writing
-from claims.api import ProblemOut
+from claims.api_answers import ProblemOut
 from claims.models import Quota, QuotaObject
 from claims.quotas_admin import Effect, UnableToChangeQuota
 from claims.quotas_words import plain, terms_of

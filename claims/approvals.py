@@ -19,6 +19,8 @@ from claims.models import ChangeDecision, Decision, Flavor, Placement, Request
 from claims.models.requests import RequestQuerySet
 from claims.places import Place, places_of
 from claims.pricing import MICROSECOND, Book, PriceList
+from claims.quotas_guard import OverQuota, approve, lock, verdicts
+from claims.quotas_guard import Verdict as QuotaVerdict
 from claims.reading import WrongValue, read_text
 from claims.requests import patience, record, transition
 from claims.stock import FleetOf
@@ -54,7 +56,7 @@ class Matter:
 
 
 class UnableToDecide(Exception):
-    """Nothing was decided; `field` is "comment" or "" for the whole."""
+    """Nothing was decided; `field` is "comment", "over_quota", or "" for the whole."""
 
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
@@ -102,14 +104,18 @@ def decide(
     verdict: str,
     comment: object,
     now: datetime,
+    over_quota: bool = False,
     source_ip: str | None = None,
 ) -> None:
     """Approve or reject. With the last agreement that was missing the request goes on to the cluster; one
-    rejection ends it. Raises UnableToDecide, and PermissionDenied for who may not."""
+    rejection ends it. `over_quota`: an administrator approves knowing that it is over a quota. Raises
+    UnableToDecide, and PermissionDenied for who may not."""
     if access.only_looks():
         raise UnableToDecide(access.why_only_looks())
     text = read_comment(comment, verdict)
     with transaction.atomic():
+        # Before the request, as everybody does who settles something about the project's quotas.
+        lock(request.project)
         request.refresh_from_db(from_queryset=Request.objects.select_for_update())
         decisions = list(request.decisions.all())
         if request.state != State.WAITING_FOR_APPROVAL:
@@ -120,6 +126,11 @@ def decide(
         role = role_of(user, request, decisions)
         if verdict == Verdict.APPROVED and request.project.archived_at is not None:
             raise UnableToDecide(_("This project is archived."))
+        if verdict == Verdict.APPROVED and not (
+            role == Role.LEAD and Role.ADMINISTRATOR in _ROLES[request.approval]
+        ):
+            # Where an administrator has to agree too, it is theirs to go over a quota.
+            _within_quota(request, user=user, knowingly=over_quota, now=now, ip=source_ip)
         try:
             with transaction.atomic():
                 made = Decision.objects.create(
@@ -173,6 +184,16 @@ def agree(
     )
 
 
+def _within_quota(request: Request, *, user: User, knowingly: bool, now: datetime, ip: str | None) -> None:
+    try:
+        over = approve(request, user=user, knowingly=knowingly, now=now)
+    except OverQuota as refused:
+        raise UnableToDecide(refused.message, "over_quota" if refused.knowingly else "") from refused
+    if over:
+        words = " ".join(one.words for one in over)
+        record(request, "request.beyond-quota", actor=user, now=now, after={"message": words}, ip=ip)
+
+
 def read_comment(comment: object, verdict: str) -> str:
     """What is said with a decision; a rejection needs it. Raises UnableToDecide."""
     try:
@@ -207,6 +228,13 @@ class Waiting:
     # What it would cost if it were held for the whole time; None = no price.
     cost: Fraction | None
     currency: str
+    # What it means for the quotas that it counts for.
+    quotas: Sequence[QuotaVerdict] = ()
+
+    @property
+    def over_quota(self) -> bool:
+        """Whether only an administrator may approve it, knowingly."""
+        return any(one.refuses for one in self.quotas)
 
     @property
     def fits(self) -> bool | None:
@@ -250,8 +278,9 @@ def queue(
     targets = [_target(*row) for row in others.values_list("flavor", "cluster", "pool", "device_class")]
     led = _led_by(user)
     book = prices.current(now)
+    quotas = verdicts(rows, now=now)
     told = []
-    for request in rows:
+    for number, request in enumerate(rows):
         target = _target(request.flavor_id, request.cluster_id, request.pool, request.device_class)
         place = by_target.get((request.flavor_id, request.cluster_id, request.pool))
         told.append(
@@ -264,6 +293,7 @@ def queue(
                 others=max(0, targets.count(target) - 1),
                 cost=_cost(request, place, book),
                 currency=book.currency if book else "",
+                quotas=quotas[number],
             )
         )
     return told

@@ -13,6 +13,7 @@ from claims.asks import namespaces_of
 from claims.ending import end_pods
 from claims.holding import HoldTerms, hold, leave, remove_hold
 from claims.models import Request, RequestClaim
+from claims.quotas_writing import entitle
 from claims.rehearsal import Connect, manifest_of
 from claims.requests import transition
 from claims.retrying import look_again, try_later
@@ -70,7 +71,8 @@ def _create(request: Request, *, now: datetime, connect: Connect) -> None:
         _give_up(request, now=now, connect=connect)
         return
     if request.shape == Request.Shape.ENTITLEMENT:
-        # Nothing to create: Pods ask for the units themselves.
+        # No object of its own: Pods ask for the units themselves, as the namespace's quota admits.
+        entitle(request=request, now=now, connect=connect)
         transition(
             request,
             to=State.WAITING_FOR_POD,

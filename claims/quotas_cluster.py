@@ -32,6 +32,8 @@ NOTE_ANNOTATION = f"{PREFIX}/note"
 DEVICES_OF_CLASS = "{name}.deviceclass.resource.k8s.io/devices"
 UNITS = "requests.{name}"
 ENTITLED = "entitlement"
+# How the objects of entitlements are called.
+ENTITLED_PREFIX = "claimdesk-entitled-"
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -84,7 +86,7 @@ def name_of(quota: Quota) -> str:
 
 def name_of_entitlements(resource: str) -> str:
     """The same of entitlements to a resource."""
-    return f"claimdesk-entitled-{hashlib.sha256(resource.encode()).hexdigest()[:8]}"
+    return f"{ENTITLED_PREFIX}{hashlib.sha256(resource.encode()).hexdigest()[:8]}"
 
 
 def keys_of(quota: Quota, cluster: Cluster, *, placements: Sequence[Placement]) -> Keys:

@@ -34,6 +34,7 @@ Shape = Request.Shape
 ACTIONS: Mapping[str, StrOrPromise] = {
     "request.submit": gettext_lazy("submitted; the cluster accepted it on trial"),
     "request.approve": gettext_lazy("approved"),
+    "request.beyond-quota": gettext_lazy("approved beyond the quota"),
     "request.reject": gettext_lazy("rejected"),
     "request.lapse": gettext_lazy("given up: nobody decided in time"),
     "request.entitled": gettext_lazy("Pods may ask for it now"),

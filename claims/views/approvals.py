@@ -14,6 +14,7 @@ from claims import approvals
 from claims.approvals import UnableToDecide, Verdict, decidable, queue
 from claims.browse import get_request_or_404
 from claims.pricing import price_list
+from claims.reading import read_flag
 from portal import access, htmx
 from portal.access import person
 from portal.accounts.audit import source_ip
@@ -54,13 +55,16 @@ def _decide(request: HttpRequest, key: uuid.UUID, verdict: str, done: str) -> Ht
             user=user,
             verdict=verdict,
             comment=comment,
+            over_quota=read_flag(request.POST, "over_quota"),
             now=timezone.now(),
             source_ip=source_ip(request),
         )
     except UnableToDecide as error:
         if error.field:
             # Back to the queue with what was typed: nothing is lost.
-            refused = {"key": found.key, "comment": comment, "message": error.message}
+            refused = {
+                "key": found.key, "comment": comment, "message": error.message, "field": error.field,
+            }  # fmt: skip
             return _page(request, user, refused=refused, status=422)
         messages.error(request, error.message)
     else:

@@ -51,6 +51,16 @@ class FakeCluster:
             self.objects[key] = stored
         return copy.deepcopy(stored)
 
+    def replace(
+        self, resource: Resource, name: str, body: Mapping[str, Any], *, namespace: str = ""
+    ) -> dict[str, Any]:
+        self._call("replace", resource, name)
+        key = (resource.plural, namespace, name)
+        if key not in self.objects:
+            raise errors.NotFound(f"{resource.plural} {name!r} not found", status=404)
+        self.objects[key] = copy.deepcopy(dict(body))
+        return copy.deepcopy(self.objects[key])
+
     def delete(
         self,
         resource: Resource,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.urls import reverse
 
 from claims import quotas_admin, quotas_watch, requests
 from claims.asking import UnableToSubmit
@@ -18,6 +19,7 @@ from portal.accounts.models import AuditEntry, Notification, Project
 from tests.claims import catalogue, quotas
 from tests.claims.conftest import NOW, Cast
 from tests.claims.fakes import FakeCluster
+from tests.claims.test_request_views import signed_in
 
 Kind, Action = Quota.Kind, Quota.Action
 State, Reason = Request.State, Request.Reason
@@ -334,3 +336,30 @@ def test_what_was_ended_can_be_asked_for_again_when_there_is_room(
     assert quota.valid_until == NOW + timedelta(hours=1)
     later = NOW + timedelta(hours=2)
     assert requests.submit(user=cast.owner, values=values, now=later, connect=lambda _c: fake).pk
+
+
+def test_the_queue_tells_the_quota_and_an_administrator_approves_beyond_it_knowingly(
+    cast: Cast, project: Project, cluster: Cluster
+) -> None:
+    request = quotas.asked(
+        project, cluster, count=2, requester=cast.owner, state=State.WAITING_FOR_APPROVAL,
+        approval=Flavor.Approval.LEAD,
+    )  # fmt: skip
+    quotas.quota(project, "1")
+    client = signed_in(cast.admin)
+    told = client.get(reverse("approval-list")).content.decode()
+    assert "Over the quota (devices at once): the limit is 1 device" in told
+    url = reverse("request-approve", args=[request.key])
+    refused = signed_in(cast.lead).post(url, {"comment": "Go"})
+    assert refused.status_code == 303
+    answer = client.post(url, {"comment": "Go"})
+    assert answer.status_code == 422
+    assert "Say that you approve it all the same." in answer.content.decode()
+    assert ">Go</textarea>" in answer.content.decode()
+    request.refresh_from_db()
+    assert (request.state, request.decisions.count()) == (State.WAITING_FOR_APPROVAL, 0)
+    assert client.post(url, {"comment": "Go", "over_quota": "1"}).status_code == 303
+    request.refresh_from_db()
+    assert request.state == State.APPROVED
+    entry = AuditEntry.objects.get(action="request.beyond-quota")
+    assert entry.actor == cast.admin

@@ -1,0 +1,301 @@
+"""ResourceQuotas of the desk: what is wanted where, and writing it until the cluster has it."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from claims import pursuit, quotas_cluster, quotas_writing
+from claims.manifests import MANAGED_BY, PROJECT_LABEL
+from claims.models import Flavor, Quota, QuotaObject, Request, RequestPod
+from claims.quotas_cluster import QUOTA_LABEL, name_of, name_of_entitlements
+from claims.rehearsal import rehearse
+from inventory.models import Cluster, NamespaceBinding, Pod, ResourceQuota, Stream
+from portal.accounts.models import Project
+from portal.kube import errors
+from tests.claims import catalogue, quotas
+from tests.claims.conftest import IMAGE, NOW, Cast
+from tests.claims.fakes import FakeCluster
+
+State = QuotaObject.State
+DEVICES = "h100.deviceclass.resource.k8s.io/devices"
+UNITS = "requests.nvidia.com/gpu"
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def flavor(cluster: Cluster) -> Flavor:
+    made = catalogue.flavor("h100")
+    catalogue.placement(made, cluster, extended_resource="nvidia.com/gpu")
+    return made
+
+
+@pytest.fixture
+def quota(cast: Cast, project: Project, flavor: Flavor) -> Quota:
+    return quotas.quota(project, "1000", flavor=flavor, enforced=True, note="As agreed")
+
+
+def work(fake: FakeCluster, minutes: int = 0) -> None:
+    """What the workers do from time to time."""
+    now = NOW + minutes * MINUTE
+    quotas_cluster.plan(now=now)
+    for pk in quotas_writing.due(now):
+        quotas_writing.write(object_id=pk, now=now, connect=lambda _cluster: fake)
+
+
+def there(fake: FakeCluster) -> dict[str, dict[str, str]]:
+    """Limits of the ResourceQuotas on the cluster, by name."""
+    return {
+        f"{namespace}/{name}": body["spec"]["hard"]
+        for (plural, namespace, name), body in fake.objects.items()
+        if plural == "resourcequotas"
+    }
+
+
+def row() -> QuotaObject:
+    return QuotaObject.objects.get()
+
+
+# --- quotas -----------------------------------------------------------------------------------------
+
+
+def test_a_quota_is_written_into_each_namespace_of_its_project_with_kubernetes_own_keys(
+    quota: Quota, project: Project, cluster: Cluster, fake: FakeCluster
+) -> None:
+    NamespaceBinding.objects.create(cluster=cluster, namespace="folding-2", project=project, valid_from=NOW)
+    work(fake)
+    name = name_of(quota)
+    # As the API server writes a thousand.
+    hard = {DEVICES: "1k", UNITS: "1k"}
+    assert there(fake) == {f"protein-folding/{name}": hard, f"folding-2/{name}": hard}
+    body = fake.objects["resourcequotas", "folding-2", name]
+    assert body["metadata"]["labels"] == {
+        MANAGED_BY: "claimdesk", QUOTA_LABEL: str(quota.key), PROJECT_LABEL: "protein-folding",
+    }  # fmt: skip
+    assert body["metadata"]["annotations"] == {"claimdesk.io/note": "As agreed"}
+    assert {one.state for one in QuotaObject.objects.all()} == {State.WRITTEN}
+
+
+def test_done_once_nothing_is_done_again(quota: Quota, fake: FakeCluster) -> None:
+    work(fake)
+    calls = len(fake.calls)
+    work(fake, minutes=1)
+    assert len(fake.calls) == calls
+
+
+def test_another_limit_is_written_over_and_the_end_removes_it(quota: Quota, fake: FakeCluster) -> None:
+    work(fake)
+    Quota.objects.update(limit="3")
+    work(fake, minutes=1)
+    assert list(there(fake).values()) == [{DEVICES: "3", UNITS: "3"}]
+    Quota.objects.update(valid_until=NOW + 2 * MINUTE)
+    work(fake, minutes=2)
+    assert there(fake) == {}
+    assert not QuotaObject.objects.exists()
+
+
+def test_a_class_that_serves_another_flavor_too_cannot_be_limited_for_one(
+    quota: Quota, cluster: Cluster, fake: FakeCluster
+) -> None:
+    other = catalogue.flavor("h100-small")
+    catalogue.placement(other, cluster, device_class="h100", pool="small")
+    wanted, not_possible = quotas_cluster.wanted_of(quota, now=NOW)
+    assert [one.hard for one in wanted] == [{UNITS: "1k"}]
+    assert not_possible == ["main cannot limit it: “h100” also serves H100-SMALL."]
+
+
+def test_of_everything_each_class_and_resource_has_the_limit(
+    cast: Cast, project: Project, cluster: Cluster
+) -> None:
+    catalogue.units(cluster)
+    quota = quotas.quota(project, "8", enforced=True)
+    (wanted,), not_possible = quotas_cluster.wanted_of(quota, now=NOW)
+    names = ("a100", "gpu", "h100", "none")
+    classes = {f"{name}.deviceclass.resource.k8s.io/devices": "8" for name in names}
+    assert (dict(wanted.hard), not_possible) == ({**classes, UNITS: "8"}, [])
+
+
+def test_an_object_of_that_name_that_is_not_the_desks_is_left_alone(quota: Quota, fake: FakeCluster) -> None:
+    key = ("resourcequotas", "protein-folding", name_of(quota))
+    fake.objects[key] = {"metadata": {"name": key[2], "uid": "theirs"}, "spec": {"hard": {"pods": "1"}}}
+    work(fake)
+    assert row().state == State.NAME_TAKEN
+    assert there(fake) == {f"{key[1]}/{key[2]}": {"pods": "1"}}
+    # Nor is it removed when the quota ends; when it is gone, the desk's comes.
+    del fake.objects[key]
+    work(fake, minutes=11)
+    assert row().state == State.WRITTEN
+
+
+def test_what_the_cluster_does_not_answer_is_tried_again_and_what_it_refuses_later(
+    quota: Quota, fake: FakeCluster
+) -> None:
+    fake.fail["create"] = errors.Unreachable("no answer")
+    work(fake)
+    assert (row().state, row().message, row().attempts) == (State.DUE, "no answer", 1)
+    assert row().due_at == NOW + timedelta(seconds=5)
+    fake.fail["create"] = errors.Forbidden("may not create resourcequotas", status=403)
+    work(fake, minutes=1)
+    assert (row().state, row().due_at) == (State.REFUSED, NOW + 11 * MINUTE)
+    fake.fail.clear()
+    work(fake, minutes=12)
+    assert (row().state, row().message, row().due_at) == (State.WRITTEN, "", None)
+
+
+# --- drift ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(quota: Quota, cluster: Cluster, fake: FakeCluster) -> QuotaObject:
+    work(fake)
+    Stream.objects.create(
+        cluster=cluster, resource="resourcequotas", state=Stream.State.WATCHING, listed_at=NOW, heard_at=NOW
+    )
+    return row()
+
+
+def mirrored(written: QuotaObject, **hard: str) -> None:
+    ResourceQuota.objects.update_or_create(
+        cluster=written.cluster, namespace=written.namespace, name=written.name,
+        defaults={"uid": "u", "resource_version": "2", "hard": hard or written.wanted, "counted": True},
+    )  # fmt: skip
+
+
+def test_somebody_elses_change_is_shown_and_not_changed_back(
+    written: QuotaObject, cluster: Cluster, fake: FakeCluster
+) -> None:
+    key = ("resourcequotas", written.namespace, written.name)
+    mirrored(written)
+    assert quotas_writing.look(cluster=cluster, now=NOW + 5 * MINUTE) == []
+    fake.objects[key]["spec"]["hard"] = {DEVICES: "9"}
+    mirrored(written, **{DEVICES: "9"})
+    assert quotas_writing.look(cluster=cluster, now=NOW + 5 * MINUTE) == [written.pk]
+    work(fake, minutes=5)
+    assert (row().state, row().message) == (State.DRIFT, f"{DEVICES}: 9")
+    assert quotas_writing.look(cluster=cluster, now=NOW + 6 * MINUTE) == []
+    work(fake, minutes=6)
+    assert fake.objects[key]["spec"]["hard"] == {DEVICES: "9"}
+    quotas_writing.restore(row=row(), now=NOW + 7 * MINUTE)
+    work(fake, minutes=7)
+    assert fake.objects[key]["spec"]["hard"] == written.wanted
+    assert row().state == State.WRITTEN
+
+
+def test_a_mirror_that_is_merely_behind_is_no_drift(
+    written: QuotaObject, cluster: Cluster, fake: FakeCluster
+) -> None:
+    mirrored(written, **{DEVICES: "2"})
+    quotas_writing.look(cluster=cluster, now=NOW + 5 * MINUTE)
+    work(fake, minutes=5)
+    assert row().state == State.WRITTEN
+
+
+def test_a_deletion_by_others_is_shown_and_what_comes_back_is_in_order_again(
+    written: QuotaObject, cluster: Cluster, fake: FakeCluster
+) -> None:
+    body = fake.objects.pop(("resourcequotas", written.namespace, written.name))
+    quotas_writing.look(cluster=cluster, now=NOW + 5 * MINUTE)
+    work(fake, minutes=5)
+    assert (row().state, row().message) == (State.DRIFT, "It was deleted on the cluster.")
+    fake.objects["resourcequotas", written.namespace, written.name] = body
+    mirrored(written)
+    assert quotas_writing.look(cluster=cluster, now=NOW + 6 * MINUTE) == [written.pk]
+    work(fake, minutes=6)
+    assert row().state == State.WRITTEN
+
+
+# --- entitlements -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plugin(cluster: Cluster) -> Flavor:
+    made = catalogue.flavor("plugin")
+    catalogue.placement(made, cluster, device_class="", extended_resource="nvidia.com/gpu")
+    catalogue.units(cluster)
+    return made
+
+
+def entitlement(project: Project, plugin: Flavor, cluster: Cluster, count: int, **columns: Any) -> Request:
+    values: dict[str, Any] = {
+        "shape": "entitlement", "backend": "device-plugin", "device_class": "",
+        "extended_resource": "nvidia.com/gpu",
+    }  # fmt: skip
+    return quotas.asked(project, cluster, count=count, flavor=plugin, **values | columns)
+
+
+def test_before_pods_may_ask_the_namespace_admits_what_is_entitled_together(
+    cast: Cast, project: Project, cluster: Cluster, plugin: Flavor, fake: FakeCluster
+) -> None:
+    name = f"protein-folding/{name_of_entitlements('nvidia.com/gpu')}"
+    for count, together in ((2, "2"), (3, "5")):
+        request = entitlement(project, plugin, cluster, count, state=Request.State.CREATING, due_at=NOW)
+        pursuit.pursue(request_id=request.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
+        request.refresh_from_db()
+        assert request.state == Request.State.WAITING_FOR_POD
+        assert there(fake) == {name: {UNITS: together}}
+    assert (
+        fake.objects["resourcequotas", *name.split("/")]["metadata"]["labels"][QUOTA_LABEL] == "entitlement"
+    )
+
+
+def test_what_is_ending_counts_while_its_pods_run_and_with_the_last_the_object_goes(
+    cast: Cast, project: Project, cluster: Cluster, plugin: Flavor, fake: FakeCluster
+) -> None:
+    ending = entitlement(project, plugin, cluster, 4, state=Request.State.ENDING)
+    entitlement(project, plugin, cluster, 1)
+    pod = Pod.objects.create(
+        cluster=cluster, namespace="protein-folding", name="p", uid="p", resource_version="1",
+        phase="Running", node_name="n", extended_resources={"nvidia.com/gpu": 2},
+    )  # fmt: skip
+    RequestPod.objects.create(cluster=cluster, pod_uid="p", pod_name="p", request=ending, seen_at=NOW)
+    work(fake)
+    assert list(there(fake).values()) == [{UNITS: "3"}]
+    Pod.objects.filter(pk=pod.pk).update(phase="Succeeded")
+    work(fake, minutes=1)
+    assert list(there(fake).values()) == [{UNITS: "1"}]
+    Request.objects.update(state=Request.State.ENDED)
+    work(fake, minutes=2)
+    assert there(fake) == {}
+
+
+def test_a_cluster_that_refuses_the_object_does_not_keep_the_entitlement_from_being(
+    cast: Cast, project: Project, cluster: Cluster, plugin: Flavor, fake: FakeCluster
+) -> None:
+    fake.fail["create resourcequotas"] = errors.Forbidden("may not", status=403)
+    request = entitlement(project, plugin, cluster, 2, state=Request.State.CREATING, due_at=NOW)
+    pursuit.pursue(request_id=request.pk, now=NOW, hold_image=IMAGE, connect=lambda _cluster: fake)
+    request.refresh_from_db()
+    assert (request.state, row().state, row().message) == (
+        Request.State.WAITING_FOR_POD, State.REFUSED, "may not",
+    )  # fmt: skip
+
+
+def test_the_desks_own_quota_is_no_objection_to_one_more_entitlement(
+    cast: Cast, project: Project, cluster: Cluster, plugin: Flavor, fake: FakeCluster
+) -> None:
+    request = entitlement(project, plugin, cluster, 2)
+    name = name_of_entitlements("nvidia.com/gpu")
+    fake.fail["create pods"] = errors.Forbidden(f"exceeded quota: {name}, requested: 2, used: 4", status=403)
+    rehearse(request, connect=lambda _cluster: fake)
+    fake.fail["create pods"] = errors.Forbidden("exceeded quota: ours, requested: 2, used: 4", status=403)
+    with pytest.raises(Exception, match="exceeded quota: ours"):
+        rehearse(request, connect=lambda _cluster: fake)
+
+
+# --- rights -----------------------------------------------------------------------------------------
+
+
+def test_the_shipped_rights_are_those_that_writing_needs() -> None:
+    text = (Path(__file__).parents[2] / "deploy" / "rbac.yaml").read_text()
+    verbs: dict[str, set[str]] = {}
+    for document in yaml.safe_load_all(text):
+        if document["kind"] == "ClusterRole":
+            for rule in document["rules"]:
+                if "resourcequotas" in rule["resources"] and "" in rule["apiGroups"]:
+                    verbs.setdefault(document["metadata"]["name"], set()).update(rule["verbs"])
+    assert verbs == {
+        "claimdesk-read": {"get", "list", "watch"},
+        "claimdesk-write": {"create", "update", "delete"},
+    }
