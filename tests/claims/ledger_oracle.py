@@ -103,7 +103,7 @@ class Oracle:
             for one in mine
             if one.facts.get("epoch", 0) == epoch and one.observed_at <= begins
         ]
-        return instant >= max([*heard, min(first.at, first.observed_at)])
+        return bool(instant >= max([*heard, min(first.at, first.observed_at)]))
 
     @staticmethod
     def _first(allocations: Sequence[Any]) -> Any:

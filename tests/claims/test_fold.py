@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from claims.ledger.fold import DeviceKey, Event, Interval, Stay, fold
@@ -176,9 +176,12 @@ def events(draw: st.DrawFn) -> Event:
     )
 
 
+# However slow the machine is.
+QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 histories = st.lists(events(), max_size=14, unique_by=lambda e: e.key)
 
 
+@QUIET
 @given(histories, st.randoms())
 def test_neither_order_nor_repetition_changes_the_outcome(history: Sequence[Event], random: Any) -> None:
     expected = fold(history)
@@ -187,6 +190,7 @@ def test_neither_order_nor_repetition_changes_the_outcome(history: Sequence[Even
     assert fold(shuffled) == expected
 
 
+@QUIET
 @given(histories)
 def test_intervals_are_never_negative_and_epochs_of_a_claim_never_overlap(history: Sequence[Event]) -> None:
     folded = fold(history)
@@ -202,6 +206,7 @@ def test_intervals_are_never_negative_and_epochs_of_a_claim_never_overlap(histor
         assert stay.left is None or stay.left >= stay.joined
 
 
+@QUIET
 @given(histories)
 def test_claims_are_folded_independently_of_each_other(history: Sequence[Event]) -> None:
     together = fold(history)

@@ -50,8 +50,8 @@ def history(request_: Request, cluster: Cluster) -> Cluster:
 
 def ledger() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return (
-        list(Allocation.objects.order_by("claim_uid").values()),
-        list(Consumer.objects.order_by("claim_uid").values()),
+        [dict(row) for row in Allocation.objects.order_by("claim_uid").values()],
+        [dict(row) for row in Consumer.objects.order_by("claim_uid").values()],
     )
 
 

@@ -60,7 +60,7 @@ class History:
                 }  # fmt: skip
                 stamp = self.random.random() < 0.5
                 self._see("claim-allocated", uid, now, stamp=stamp, epoch=epoch, node="n", devices=[held])
-                pod = {"consumer": {"resource": "pods", "name": uid, "uid": f"{uid}-pod"}}
+                pod: dict[str, Any] = {"consumer": {"resource": "pods", "name": uid, "uid": f"{uid}-pod"}}
                 self._see("consumer-joined", uid, now, epoch=epoch, **pod)
                 last = self.random.random() < 0.1
                 if not last and self.random.random() < 0.9:

@@ -1,6 +1,7 @@
 """Units of Device Plugins in the ledger: who had how many, from when to when, and who pays; and claims that
 the scheduler made for extended resources, which count once."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -104,9 +105,13 @@ def test_a_pod_that_was_recorded_for_a_request_is_paid_by_its_project(
 def test_a_claim_made_for_extended_resources_counts_once(
     cluster: Cluster, request_: Request, pod_first: bool
 ) -> None:
-    facts = {"pod": "pod-1", "claim": "claim-1", "resources": {"container-0-request-0": RESOURCE}}
+    facts: dict[str, Any] = {
+        "pod": "pod-1",
+        "claim": "claim-1",
+        "resources": {"container-0-request-0": RESOURCE},
+    }
     device = {"driver": "gpu.nvidia.com", "pool": "node-a", "device": "gpu-0", "product": "A100"}
-    pair = [
+    pair: list[Callable[[], object]] = [
         lambda: seen(cluster, Kind.EXTENDED_CLAIM, 1, uid="pod-1", **facts),
         lambda: seen(cluster, Kind.EXTENDED_CLAIM, 1, uid="claim-1", **facts),
     ]
@@ -126,7 +131,7 @@ def test_a_claim_made_for_extended_resources_counts_once(
 
 def test_other_resources_of_such_a_pod_are_units_still(cluster: Cluster) -> None:
     scheduled(cluster, extended={RESOURCE: 1, "example.com/nic": 3})
-    facts = {"pod": "pod-1", "claim": "claim-1", "resources": {"r": RESOURCE}}
+    facts: dict[str, Any] = {"pod": "pod-1", "claim": "claim-1", "resources": {"r": RESOURCE}}
     seen(cluster, Kind.EXTENDED_CLAIM, 1, **facts)
     storage.apply(cluster=cluster)
     row = Allocation.objects.get()
