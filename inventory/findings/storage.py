@@ -7,6 +7,7 @@ from itertools import islice
 
 from django.db import transaction
 
+from inventory.findings import news
 from inventory.findings.model import Found, Rule
 from inventory.models import Cluster, DiagnosisTask, Finding, RuleState
 
@@ -71,6 +72,12 @@ def keep(*, cluster: Cluster, outcomes: Sequence[Outcome], now: datetime) -> Non
             tasks += work.opened[before:]
     _write(work, now=now)
     _open_tasks(cluster, tasks, now=now)
+    news.tell_of(
+        cluster=cluster,
+        opened=work.opened,
+        labels={outcome.rule.kind: outcome.rule.label for outcome in outcomes},
+        now=now,
+    )
     _save_states(cluster, states, outcomes, now=now)
 
 
