@@ -11,6 +11,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
+from claims import quotas_guard
 from claims.approvals import (
     Matter,
     UnableToDecide,
@@ -184,6 +185,7 @@ def accept(
     else:
         try_out(change, found, now=now, connect=connect)
     with transaction.atomic():
+        quotas_guard.lock(request.project)
         _lock(change)
         wanted = dict(change.offered)
         if not move(change, (State.OFFERED,), State.WAITING, now=now, wanted=wanted, replaces=found.replaces):
@@ -273,6 +275,10 @@ def _agreed_to_request(
     ):
         raise UnableToChangeRequest({WHOLE: [_("It no longer waits for a decision.")]})
     request.refresh_from_db()
+    try:
+        quotas_guard.admit_again(request, now=now)
+    except quotas_guard.OverQuota as over:
+        raise UnableToChangeRequest({WHOLE: [over.message]}) from over
     made = Decision.objects.create(
         request=request,
         role=change.offered_as,

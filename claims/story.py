@@ -52,6 +52,16 @@ ACTIONS: Mapping[str, StrOrPromise] = {
     "request.pod-ended": gettext_lazy("a Pod that still used it is deleted, as its flavor says"),
     "request.hold-refused": gettext_lazy("the cluster refused the hold Pod"),
     "request.release": gettext_lazy("released"),
+    "request.offer": gettext_lazy("approved on a condition"),
+    "request.change-ask": gettext_lazy("a change asked for"),
+    "request.change-approve": gettext_lazy("the change approved"),
+    "request.change-offer": gettext_lazy("the change approved on a condition"),
+    "request.change-accept": gettext_lazy("the condition accepted"),
+    "request.change-reject": gettext_lazy("the change rejected"),
+    "request.change-withdraw": gettext_lazy("the change withdrawn"),
+    "request.change-apply": gettext_lazy("changed"),
+    "request.change-fail": gettext_lazy("the change failed"),
+    "request.replaced": gettext_lazy("ended: another request has taken its place"),
     "request.cancel": gettext_lazy("cancelled"),
     "request.retry": gettext_lazy("tried again"),
     "request.expire": gettext_lazy("its time was over"),
@@ -125,6 +135,10 @@ class Story:
     def may_hold(self) -> bool:
         request = self.request
         return request.shape == Shape.CLAIM and request.state in RELEASABLE and not request.hold_wanted
+
+    @property
+    def may_change(self) -> bool:
+        return self.request.state in RELEASABLE
 
     @property
     def may_release(self) -> bool:

@@ -2,13 +2,14 @@
 
 from django.urls import path
 
-from claims import urls_bookings, urls_ledger, urls_money, urls_news, urls_pools, urls_quotas
+from claims import urls_bookings, urls_changes, urls_ledger, urls_money, urls_news, urls_pools, urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, launches, manifests, requests, saved
 
 urlpatterns = [
     *urls_news.urlpatterns,
     *urls_quotas.urlpatterns,
     *urls_bookings.urlpatterns,
+    *urls_changes.urlpatterns,
     *urls_ledger.urlpatterns,
     *urls_money.urlpatterns,
     *urls_pools.urlpatterns,

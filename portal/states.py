@@ -41,6 +41,11 @@ _APPEARANCES = {
     "booked": Appearance("good", "calendar-check"),
     "started": Appearance("busy", "player-play"),
     "missed": Appearance("bad", "calendar-x"),
+    # Changes of requests.
+    "waiting": Appearance("wait", "hourglass-empty"),
+    "offered": Appearance("wait", "user-question"),
+    "applied": Appearance("good", "circle-check"),
+    "withdrawn": Appearance("off", "circle-x"),
     # Clusters and their streams.
     "new": Appearance("wait", "sparkles"),
     "synced": Appearance("good", "circle-check"),

@@ -1,10 +1,12 @@
 """Approvals: the queue of leads and administrators, and deciding. Never by GET."""
 
 import uuid
+from collections.abc import Mapping
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -13,6 +15,8 @@ from django.views.decorators.http import require_POST, require_safe
 from claims import approvals
 from claims.approvals import UnableToDecide, Verdict, decidable, queue
 from claims.browse import get_request_or_404
+from claims.changed import decidable_changes, related, told
+from claims.models import RequestChange
 from claims.pricing import price_list
 from claims.reading import read_flag
 from portal import access, htmx
@@ -30,7 +34,7 @@ def approval_list(request: HttpRequest) -> HttpResponse:
     user = person(request)
     if not _may_look(user):
         raise PermissionDenied(_("Only leads and administrators decide about requests."))
-    return _page(request, user)
+    return approval_page(request, user)
 
 
 @require_POST
@@ -65,7 +69,7 @@ def _decide(request: HttpRequest, key: uuid.UUID, verdict: str, done: str) -> Ht
             refused = {
                 "key": found.key, "comment": comment, "message": error.message, "field": error.field,
             }  # fmt: skip
-            return _page(request, user, refused=refused, status=422)
+            return approval_page(request, user, refused=refused, status=422)
         messages.error(request, error.message)
     else:
         messages.success(request, done)
@@ -74,9 +78,10 @@ def _decide(request: HttpRequest, key: uuid.UUID, verdict: str, done: str) -> Ht
     return htmx.redirect(request, "approval-list")
 
 
-def _page(
-    request: HttpRequest, user: User, *, refused: dict[str, object] | None = None, status: int = 200
+def approval_page(
+    request: HttpRequest, user: User, *, refused: Mapping[str, object] | None = None, status: int = 200
 ) -> HttpResponse:
+    """The queue; `refused` is what was typed about one of its entries, and what is wrong with it."""
     rows = (
         decidable(user)
         .select_related("project", "cluster", "requester", "flavor")
@@ -87,9 +92,14 @@ def _page(
     context = {
         "page": page,
         "rows": queue(list(page.object_list), user=user, prices=price_list(), now=timezone.now()),
+        "changes": told(_changes(user), user),
         "refused": refused,
     }
     return htmx.render(request, "claims/approval_list.html", context, partial="rows", status=status)
+
+
+def _changes(user: User) -> QuerySet[RequestChange]:
+    return related(decidable_changes(user)).order_by("created_at", "pk")[:PAGE_SIZE]
 
 
 def _may_look(user: User) -> bool:

@@ -17,6 +17,7 @@ from claims.again import values_of
 from claims.approvals import decidable, may_decide
 from claims.asking import UnableToSubmit
 from claims.browse import get_request_or_404, may_end
+from claims.changed import changes_of
 from claims.forms import RequestForm, initial_values
 from claims.launched import launches_context
 from claims.listing import REQUEST_HEADER, request_lines, requests_for
@@ -109,6 +110,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
         "story": told,
         "request_": found,
         **launches_context(found, user),
+        "changes": changes_of(found, user),
         "why_not": why_not(found),
         "may_act": access.may_work_in(user, found.project),
         "may_ask": bool(asks.projects_for(user)),

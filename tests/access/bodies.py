@@ -113,6 +113,12 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST placement-edit": {"cluster": "berlin", "device_class": "spare.example.org", **_served},
     "POST placement-switch": {"stage": "dra"},
     "POST request-reject": {"comment": "too much"},
+    "POST request-change": {"duration": "10", "reason": "spring tide"},
+    "POST api-request-changes": {"duration": 10, "reason": "spring tide"},
+    "POST request-offer": {"duration": "4"},
+    "POST api-request-offer": {"duration": 4},
+    "POST change-reject": {"comment": "too much"},
+    "POST api-change-reject": {"comment": "too much"},
     "POST api-request-reject": {"comment": "too much"},
     "POST api-catalogue-list": {"slug": "huge", "name": "Huge"},
     "PUT api-catalogue-detail": lambda _world: {

@@ -30,6 +30,7 @@ from claims.models import (
     Price,
     PriceBook,
     Request,
+    RequestChange,
     SavedRequest,
     Watch,
 )
@@ -248,6 +249,11 @@ def make_world(answering: AccessCluster) -> World:
             "fresh-request": fresh.key,
             "failed-request": failed.key,
             "waiting-request": waiting.key,
+            "waiting-change": make_change(cast, cluster).key,
+            "offered-change": make_change(
+                cast, cluster, state="offered", offered={"duration_hours": 9}, offered_as="lead",
+                offered_by=cast.lead,
+            ).key,
             "saved": saved.key,
             "starter": starter.slug,
             "launch": launch.key,
@@ -303,6 +309,20 @@ def make_request(cast: Cast, cluster: Cluster, **values: Any) -> Request:
             "device_class": "gpu.nvidia.com", "count": 1, "shape": "claim", "duration": timedelta(hours=8),
             "purpose": "harmonic analysis", "created_at": now, "changed_at": now,
             "object_name": f"desk-{uuid.uuid4().hex[:8]}", **values,
+        }
+    )  # fmt: skip
+    return made
+
+
+def make_change(cast: Cast, cluster: Cluster, **values: Any) -> RequestChange:
+    """The cast's member asks for two hours more of a request that holds a device; a lead has to agree."""
+    now = timezone.now()
+    made: RequestChange = RequestChange.objects.create(
+        **{
+            "request": make_request(cast, cluster, state=Request.State.ALLOCATED),
+            "person": cast.member, "current": {"duration_hours": 8}, "wanted": {"duration_hours": 10},
+            "reason": "spring tide", "approval": Flavor.Approval.LEAD, "created_at": now, "changed_at": now,
+            **values,
         }
     )  # fmt: skip
     return made
