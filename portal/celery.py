@@ -42,6 +42,10 @@ app.conf.beat_schedule = {
         "schedule": crontab(hour="2", minute="17"),
         "options": {"expires": 3600},
     },
+    "start and stop what people launch": {
+        "task": "claims.launch_tasks.tend",
+        "schedule": 5.0,
+    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,

@@ -320,6 +320,7 @@ NOT_PAGES: dict[str, str] = {
     "device-expression": "part",
     "expression-check": "part",
     "request-preview": "part",
+    "request-file": "part",
     "request-file": "file",
     "booking-check": "part",
     "device-export": "file",
