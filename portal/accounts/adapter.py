@@ -75,6 +75,10 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc] # allauth has
         if not methods and found is not None and _is_connected(user, found.key):
             text = _("Sign in through %(name)s again") % {"name": found.name}
             methods.append({"id": "oidc", "description": text, "url": reverse("oidc-login")})
+        if not methods:
+            # Not a way, but a page that says so and what to do: better than being refused without a word.
+            text, url = _("What you can do"), reverse("reauthentication-impossible")
+            methods.append({"id": "impossible", "description": text, "url": url})
         return methods
 
     def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:

@@ -21,6 +21,7 @@ STRONG = {"mfa", "otp", "hwk", "swk"}
 OPEN = {
     "account_logout",
     "account_reauthenticate",
+    "reauthentication-impossible",
     "account_set_password",
     "account_change_password",
     "oidc-login",

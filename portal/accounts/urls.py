@@ -12,6 +12,7 @@ from portal.accounts.views import (
     notifications,
     people,
     profile,
+    reauthentication,
     tokens,
     webhooks,
 )
@@ -43,6 +44,11 @@ urlpatterns = [
     path("accounts/oidc/login/", oidc.oidc_login, name="oidc-login"),
     path("accounts/oidc/callback/", oidc.oidc_callback, name="oidc-callback"),
     path("accounts/oidc/<int:pk>/disconnect/", oidc.oidc_disconnect, name="oidc-disconnect"),
+    path(
+        "accounts/reauthenticate/impossible/",
+        reauthentication.reauthentication_impossible,
+        name="reauthentication-impossible",
+    ),
     path("accounts/mfa/", include("allauth.mfa.urls")),
     path("accounts/", include([*offered, *by_mail])),
     path("profile/", profile.profile, name="profile"),

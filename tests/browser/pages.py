@@ -87,6 +87,7 @@ PAGES: tuple[Page, ...] = (
     at("account_change_password"),
     at("account_reauthenticate", *WITH_PASSWORD),
     at("account_set_password", "finance", variant="of-provider"),
+    at("reauthentication-impossible", "finance"),
     at("account_email"),
     at("mfa_index"),
     at("mfa_index", "lead", variant="on"),
