@@ -16,6 +16,7 @@ from django_stubs_ext import StrOrPromise
 from claims.curves import Grid, Level
 from claims.monthly import MonthlyCost, monthly_costs
 from claims.occupancy import Occupancy, mean, occupancy
+from claims.occupancy_beside import beside
 from claims.waiting import ALLOCATED, BOUNDS, GONE, WAITING, Waits, waits
 from inventory.filters import clean_text
 from inventory.models import Cluster
@@ -86,6 +87,7 @@ def occupancy_chart(request: HttpRequest) -> HttpResponse:
         "rows": [ProductRow(product, mean(of)) for product, of in told.by_product.items()],
         "figure": _occupancy_figure(told, wanted["product"], name),
         "known": any(level is not None for level in levels),
+        "beside": beside(cluster=wanted["cluster"], product=wanted["product"]),
     }
     return htmx.render(request, "pages/charts_occupancy.html", context, partial="chart")
 
