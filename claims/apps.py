@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, post_save
 
 
 class ClaimsConfig(AppConfig):
@@ -8,10 +8,12 @@ class ClaimsConfig(AppConfig):
     def ready(self) -> None:
         from claims.launch_tasks import on_launch_due
         from claims.ledger.exclusion import after_migrate
+        from claims.money_tasks import on_project_saved
         from claims.receivers import on_observed, on_quotas_due, on_work_due
         from claims.signals import launch_due, quotas_due, work_due
         from inventory.signals import observed
 
+        post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")

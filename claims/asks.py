@@ -26,6 +26,7 @@ from claims.flavored import (
     read_placement,
     read_shape,
 )
+from claims.budget_guard import refuse_spent
 from claims.growth import domains_declared, nothing_there
 from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
@@ -94,6 +95,7 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         purpose=seen.purpose,
     )
     refuse_early(ask, now=now)
+    refuse_spent(ask.project, now=now)
     return ask
 
 

@@ -11,8 +11,7 @@ from django.contrib.auth.models import Group
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from claims.flavors import MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
-from claims.icons import ICONS
+from claims.flavors import ICONS, MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
 from claims.models import Flavor, Placement
 from claims.placement_terms import COLUMNS, lines_of
 from inventory.models import Cluster, CountedUnits, DeviceClass
@@ -65,7 +64,7 @@ class FlavorForm(DomainForm):
         widget=forms.Textarea(attrs={"rows": 3, "maxlength": 1000}),
     )
     icon = forms.CharField(
-        label=_("Icon"), widget=forms.RadioSelect(choices=list(ICONS.items()))
+        label=_("Icon"), widget=forms.RadioSelect(choices=[(name, name) for name in ICONS])
     )
     min_count = forms.CharField(label=_("Devices, at least"), widget=_number(MAX_COUNT))
     default_count = forms.CharField(label=_("usually"), widget=_number(MAX_COUNT))

@@ -195,6 +195,12 @@ def require_keeper_of_accounts(view: View[P, R]) -> View[P, R]:
     return _require(view, may_keep_accounts, _finance_only)
 
 
+def demand_keeper_of_accounts(user: User) -> None:
+    """PermissionDenied unless `user` is of finance or an administrator."""
+    if not may_keep_accounts(user):
+        raise PermissionDenied(_finance_only())
+
+
 def _costs_only() -> str:
     return _("Only finance, administrators and auditors may see this.")
 

@@ -46,6 +46,11 @@ app.conf.beat_schedule = {
         "task": "claims.launch_tasks.tend",
         "schedule": 5.0,
     },
+    "rate what was used": {
+        "task": "claims.money_tasks.rate",
+        "schedule": 60.0,
+        "options": {"expires": 55},
+    },
     "fold what was observed": {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,

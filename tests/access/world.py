@@ -60,6 +60,7 @@ from portal.kube.resources import DEVICE_CLASSES, Resource
 from tests.access.table import SCOPES
 from tests.cast import PASSWORD, Cast, make_cast, person
 from tests.claims.fakes import FakeCluster
+from tests.claims.money import make_money
 from tests.inventory_pages.factories import (
     LONG_AGO,
     bind,
@@ -266,6 +267,7 @@ def make_world(answering: AccessCluster) -> World:
             "announcement": announcement.pk,
             "price-book": book.pk,
             "price-draft": draft.pk,
+            **make_money(cast, book),
             "teammate": cast.teammate.pk,
             "owners-note": note.pk,
             "owners-hook": hook.key,

@@ -20,6 +20,9 @@ PROJECT = ("member", "lead", "administrator", "auditor")
 LEADS = ("lead", "administrator")
 READERS = ("administrator", "auditor")
 ACCOUNTS = ("finance", "administrator", "auditor")
+KEEPERS = ("finance", "administrator")
+# Who knows what a project costs.
+KNOWN = ("member", "lead", "finance", "administrator", "auditor")
 ADMINISTRATORS = ("administrator",)
 
 
@@ -208,6 +211,20 @@ PAGES: tuple[Page, ...] = (
     at("history-ledger", *READERS),
     at("cost"),
     at("cost", query="from=2001-01-01&to=2001-01-31", variant="empty"),
+    at("statement-list", query="month=2026-01"),
+    at("statement-detail", *KNOWN, month="2026-01", slug="tides"),
+    at("statement-detail", *KNOWN, month="2026-01", slug="tides", query="print=1", variant="print"),
+    at("statement-nobody", *ACCOUNTS, month="2026-01"),
+    at("statement-move-all", *KEEPERS, month="2026-01", action="close"),
+    at("reconciliation", *ACCOUNTS, month="2026-01"),
+    at("charge-list", *KNOWN, month="2026-01", slug="tides"),
+    at("charge-detail", *KNOWN, pk="charge"),
+    at("dispute-create", *LEADS, pk="charge"),
+    at("dispute-list"),
+    at("dispute-detail", *KNOWN, pk="dispute"),
+    at("adjustment-create", *KEEPERS, slug="tides"),
+    at("budget", *KNOWN, slug="tides"),
+    at("cost-centres", *KNOWN, slug="tides"),
     at("price-book-list", *ACCOUNTS),
     at("price-book-detail", *ACCOUNTS, pk="price-book"),
     at("price-draft-edit", *ADMINISTRATORS, pk="price-draft"),
@@ -267,6 +284,11 @@ BARE = (
 # Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.
 NOT_PAGES: dict[str, str] = {
     "set_language": "post",
+    "statement-move": "post",
+    "statement-nobody-move": "post",
+    "adjustment-decide": "post",
+    "statement-export": "file",
+    "statement-nobody-export": "file",
     "price-draft-create": "post",
     "price-draft-discard": "post",
     "announcement-end": "post",

@@ -68,6 +68,11 @@ def sample_address(name: str) -> str:
                 return reverse(name, kwargs={key: values.get(key, arguments[0]) for key in names})
             except NoReverseMatch:
                 continue
+    for monthly in ({"month": "2026-01"}, {"month": "2026-01", "slug": "tides"}):
+        try:
+            return reverse(name, kwargs=monthly)
+        except NoReverseMatch:
+            continue
     raise AssertionError(f"no address for {name}")
 
 

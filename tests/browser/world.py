@@ -68,6 +68,7 @@ from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import Text, as_written
 from portal.accounts.tokens import issue_token
 from tests.cast import Cast
+from tests.claims.money import make_money
 from tests.inventory_cdi.conftest import report, spec, spec_file
 from tests.inventory_pages.factories import (
     bind,
@@ -169,6 +170,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "pool": _growable(cast, berlin),
             **_bookings(cast, berlin, size),
             **_prices(cast, size),
+            **make_money(cast, PriceBook.objects.get(), size=size),
             "hook": _news(cast, size).key,
             "message": _talk(cast, requests, size).key,
         },
@@ -387,8 +389,8 @@ def _prices(cast: Cast, size: int) -> dict[str, Any]:
     draft.document["name"] = "Prices of next year"
     draft.document["rules"] = [
         {
-            "label": f"Large memory {number}", "use": "held", "device_class": "", "product": "", "profile": "",
-            "resource": "", "expression": 'device.driver == "gpu.nvidia.com"', "unit": "capacity",
+            "label": f"Large memory {number}", "use": "held", "device_class": "", "product": "",
+            "profile": "", "resource": "", "expression": 'device.driver == "gpu.nvidia.com"', "unit": "capacity",
             "capacity": "gpu.nvidia.com/memory", "per": "1Gi", "per_hour": "0.035",
         }
         for number in range(size)

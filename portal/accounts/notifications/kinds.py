@@ -15,6 +15,7 @@ class Kind(models.TextChoices):
     IDLE = "idle", _("A held device that nobody uses")
     FREE = "free", _("A device that I wait for is free")
     QUOTA = "quota", _("Quotas and budgets")
+    COST = "cost", _("Statements of what projects cost")
     MESSAGE = "message", _("Messages of other people")
     FINDING = "finding", _("Findings on clusters")
     DESK = "desk", _("The desk itself")
@@ -33,7 +34,7 @@ ALWAYS_IN_PORTAL = frozenset({Kind.DESK})
 # Reminders: those for one person that come up together go into one mail.
 COLLECTED = frozenset({Kind.EXPIRY, Kind.IDLE})
 # What the webhook of a project hears.
-FOR_PROJECTS = frozenset({Kind.REQUEST, Kind.APPROVAL, Kind.EXPIRY, Kind.IDLE, Kind.QUOTA})
+FOR_PROJECTS = frozenset({Kind.REQUEST, Kind.APPROVAL, Kind.EXPIRY, Kind.IDLE, Kind.QUOTA, Kind.COST})
 
 _ALL = frozenset(Channel)
 DEFAULTS: Mapping[str, frozenset[Channel]] = {
@@ -43,6 +44,7 @@ DEFAULTS: Mapping[str, frozenset[Channel]] = {
     Kind.IDLE: _ALL,
     Kind.FREE: _ALL,
     Kind.QUOTA: _ALL,
+    Kind.COST: _ALL,
     Kind.MESSAGE: _ALL,
     Kind.FINDING: frozenset({Channel.PORTAL, Channel.WEBHOOK}),
     Kind.DESK: frozenset({Channel.PORTAL, Channel.MAIL}),
