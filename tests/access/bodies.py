@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from claims import derive, flavors
-from claims.models import Flavor
+from claims import derive, flavors, quota_forms, quotas_admin
+from claims.models import Flavor, Quota
 from tests.access.world import World
 from tests.cast import PASSWORD
 
@@ -49,6 +49,18 @@ _booking = {
     "purpose": "harmonic analysis",
 }
 
+_quota = {"project": "tides", "kind": "devices", "limit": "90", "action": "notify"}
+_quota_changed = {"limit": "80", "action": "notify", "version": "1", "valid_from": "2026-01-01"}
+
+
+def _looked(values: dict[str, Any], quota: Quota | None = None) -> dict[str, Any]:
+    """Sent by who has seen what the quota would mean."""
+    now = datetime.now(tz=UTC)
+    said = quotas_admin.read_said(values, now=now, quota=quota)
+    seen = quota_forms.digest(quotas_admin.effect(said=said, now=now, quota=quota))
+    return {**values, "version": "1", "looked": seen, "step": "save"}
+
+
 # By call; what is not here sends nothing. A function where it depends on the world.
 BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST account_login": {"login": "mina", "password": PASSWORD},
@@ -58,6 +70,13 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
         "password1": NEW_PASSWORD,
         "password2": NEW_PASSWORD,
     },
+    "POST quota-create": lambda _world: _looked(_quota),
+    "POST quota-edit": lambda world: _looked(
+        _quota_changed, Quota.objects.select_related("project", "flavor").get(key=world.things["quota"])
+    ),
+    "POST api-project-quota-list": _quota,
+    "POST api-project-quota-effect": _quota,
+    "PUT api-project-quota-detail": _quota_changed,
     "POST profile": {"first_name": "Renamed", "last_name": "", "language": "", "time_zone": ""},
     "POST set_language": {"language": "zh-hans", "next": "/"},
     "POST token-list": {"name": "export", "scopes": ["chargeback"], "lifetime": "30"},

@@ -29,6 +29,8 @@ from claims.models import (
     Placement,
     Price,
     PriceBook,
+    Quota,
+    QuotaObject,
     Request,
     RequestChange,
     SavedRequest,
@@ -282,6 +284,7 @@ def make_world(answering: AccessCluster) -> World:
                 cast, flavor, cluster, state="waiting-for-approval", approval=Flavor.Approval.LEAD
             ).key,
             "placement": placement.pk,
+            **make_quota(cast, cluster),
             "pool": GrowablePool.objects.create(
                 cluster=cluster, name="night", labels={"pool": "night"}, max_nodes=2, devices=8,
                 device_class="gpu.nvidia.com", changed_at=now,
@@ -342,6 +345,20 @@ def make_booking(cast: Cast, flavor: Flavor, cluster: Cluster, **values: Any) ->
         }
     )  # fmt: skip
     return made
+
+
+def make_quota(cast: Cast, cluster: Cluster) -> dict[str, Any]:
+    """More than anybody asks for, and its object on the cluster that somebody else has changed."""
+    now = timezone.now()
+    quota = Quota.objects.create(
+        project=cast.project, kind="devices", limit="100", action="block", enforced=True,
+        valid_from=now - timedelta(days=9), created_at=now, changed_at=now,
+    )  # fmt: skip
+    changed = QuotaObject.objects.create(
+        quota=quota, project=cast.project, cluster=cluster, namespace="tides", name="claimdesk-quota",
+        wanted={"pods": "100"}, state=QuotaObject.State.DRIFT,
+    )  # fmt: skip
+    return {"quota": quota.key, "quota-object": changed.pk}
 
 
 def make_flavors(cast: Cast, cluster: Cluster) -> tuple[Flavor, Placement]:

@@ -31,6 +31,8 @@ from claims.models import (
     Placement,
     Price,
     PriceBook,
+    Quota,
+    QuotaObject,
     Request,
     SavedRequest,
 )
@@ -168,6 +170,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
             "pool": _growable(cast, berlin),
+            **_quotas(cast, berlin, size),
             **_bookings(cast, berlin, size),
             **_prices(cast, size),
             **make_money(cast, PriceBook.objects.get(), size=size),
@@ -602,6 +605,36 @@ def _news(cast: Cast, size: int) -> Webhook:
         )
     Webhook.objects.filter(pk=hook.pk).update(failing_since=now - timedelta(hours=1), failures=4)
     return hook
+
+
+def _quotas(cast: Cast, cluster: ClusterRow, size: int) -> dict[str, Any]:
+    """Of devices that clusters enforce too, of hours that are used up, of money, and one that has ended."""
+    now = timezone.now()
+    h100 = Flavor.objects.get(slug="h100")
+
+    def quota(kind: str, limit: str, **columns: Any) -> Quota:
+        values: dict[str, Any] = {
+            "project": cast.project, "action": "block", "valid_from": now - timedelta(days=40),
+            "created_at": now - timedelta(days=40), "changed_at": now - timedelta(days=3),
+            "changed_by": cast.administrator,
+        }  # fmt: skip
+        return Quota.objects.create(kind=kind, limit=limit, **values | columns)
+
+    devices = quota("devices", "1000", flavor=h100, enforced=True, note="As agreed for the spring tides")
+    over = quota("devices", "0", action="notify", over_since=now - timedelta(hours=2))
+    for number in range(size):
+        quota("memory", "64Ti", note=f"Hall {number}")
+        quota("money", "90000", currency="EUR", action="notify", flavor=h100 if number % 2 else None)
+        quota("device-hours", "90000", action="release", project=cast.other)
+        quota("devices", "8", valid_until=now - timedelta(days=number + 1))
+        QuotaObject.objects.create(
+            quota=devices, project=cast.project, cluster=cluster, namespace=f"tides-{number}",
+            name="claimdesk-quota-0a1b2c3d",
+            wanted={"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "1k"},
+            state=QuotaObject.State.DRIFT if number % 2 else QuotaObject.State.WRITTEN,
+            message="gpu.nvidia.com.deviceclass.resource.k8s.io/devices: 2k" if number % 2 else "",
+        )  # fmt: skip
+    return {"quota": devices.key, "quota-over": over.key}
 
 
 def _saved(cast: Cast) -> SavedRequest:
