@@ -11,10 +11,13 @@ class ClaimsConfig(AppConfig):
         from claims.money_tasks import on_project_saved
         from claims.receivers import on_observed, on_quotas_due, on_work_due
         from claims.signals import launch_due, quotas_due, work_due
+        from claims.sweeping import findings
+        from inventory.findings.strays import register
         from inventory.signals import observed
 
         post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
+        register(findings)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")
         quotas_due.connect(on_quotas_due, dispatch_uid="claims.quotas")

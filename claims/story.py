@@ -61,6 +61,7 @@ ACTIONS: Mapping[str, StrOrPromise] = {
     "request.change-withdraw": gettext_lazy("the change withdrawn"),
     "request.change-apply": gettext_lazy("changed"),
     "request.change-fail": gettext_lazy("the change failed"),
+    "request.sweep": gettext_lazy("an object that was left behind is removed"),
     "request.replaced": gettext_lazy("ended: another request has taken its place"),
     "request.cancel": gettext_lazy("cancelled"),
     "request.retry": gettext_lazy("tried again"),

@@ -1,5 +1,6 @@
 """Celery tasks: each loads by id and makes one domain call."""
 
+from contextlib import suppress
 from typing import Any
 
 from celery import shared_task
@@ -17,6 +18,7 @@ from claims import (
     quotas_watch,
     quotas_writing,
     reminders,
+    sweeping,
     watches,
 )
 from claims.holding import HoldTerms
@@ -24,6 +26,7 @@ from claims.ledger import keeping, storage
 from claims.models import Request
 from inventory.models import Cluster
 from portal import access
+from portal.kube.errors import ClusterError
 
 # A queued message is worthless once the next beat has queued another.
 EXPIRES = 60
@@ -64,6 +67,22 @@ def audit_ledgers(cluster_id: int | None = None) -> None:
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is not None:
         keeping.check(cluster=cluster, now=timezone.now())
+
+
+@shared_task(name="claims.tasks.sweep", ignore_result=True)
+def sweep(cluster_id: int | None = None) -> None:
+    """Remove what requests that are over left behind; without an id, on every cluster in its own task."""
+    if access.only_looks():
+        return
+    if cluster_id is None:
+        for pk in Cluster.objects.filter(enabled=True).values_list("pk", flat=True):
+            sweep.apply_async(kwargs={"cluster_id": pk}, expires=EXPIRES)
+        return
+    cluster = Cluster.objects.filter(pk=cluster_id).first()
+    if cluster is not None:
+        # A cluster that does not answer is asked again at the next beat.
+        with suppress(ClusterError):
+            sweeping.sweep(cluster=cluster, now=timezone.now())
 
 
 @shared_task(name="claims.tasks.pursue", ignore_result=True)

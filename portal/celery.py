@@ -55,6 +55,11 @@ app.conf.beat_schedule = {
         "task": "claims.tasks.catch_up",
         "schedule": 5.0,
     },
+    "remove what requests left behind": {
+        "task": "claims.tasks.sweep",
+        "schedule": 60.0,
+        "options": {"expires": 55},
+    },
     "start what was booked": {
         "task": "claims.tasks.start_bookings",
         "schedule": 15.0,

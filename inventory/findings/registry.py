@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django.utils.translation import gettext_lazy as _
 
-from inventory.findings import cdi, claims, health, namespaces, nodes, platform, pools, workloads
+from inventory.findings import cdi, claims, health, namespaces, nodes, platform, pools, strays, workloads
 from inventory.findings.model import Rule
 
 SLICES, NODES, CLAIMS, PODS = "resourceslices", "nodes", "resourceclaims", "pods"
@@ -59,6 +59,13 @@ RULES: tuple[Rule, ...] = (
         _("See what keeps the claim: a finalizer, a controller that is down, or a Pod that nobody removed."),
         (CLAIMS, PODS),
         claims.leaked,
+    ),
+    Rule(
+        "stray-object",
+        _("Object of no request"),
+        _("Ask who made it; if nobody needs it, delete it: it may hold a device that nobody is charged for."),
+        (CLAIMS, PODS),
+        strays.strays,
     ),
     Rule(
         "overlap",

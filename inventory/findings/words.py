@@ -45,6 +45,12 @@ PHRASES: Mapping[str, StrOrPromise] = {
     "leak-unused": _("%(claim)s holds devices, though nothing reserves it."),
     "leak-pod-gone": _("%(claim)s is reserved by Pods that do not exist any more: %(pods)s."),
     "leak-pod-finished": _("%(claim)s is still reserved by Pods that have finished: %(pods)s."),
+    "stray-object": _(
+        "%(object)s carries the label of the request %(request)s, but is no object of it: a copy, or changed."
+    ),
+    "stray-unknown": _(
+        "%(object)s carries the label of a request that this desk does not know: %(request)s."
+    ),
     "overlap": _("Several claims hold the exclusive device %(device)s at once: %(claims)s."),
     "overlap-hardware": _(
         "One piece of hardware is held under several names at once (%(names)s), by: %(claims)s."

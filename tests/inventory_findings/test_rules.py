@@ -275,6 +275,12 @@ def unbound(cluster: Cluster) -> Cure:
     return lambda: bind(cluster, "tides", make_project("tides"))
 
 
+def strayed(cluster: Cluster) -> Cure:
+    labels = {"claimdesk.io/request": "5a1f", "claimdesk.io/role": "hold"}
+    copied = pod(cluster, "copied", node_name="gpu-01", phase="Running", claim_names={}, labels=labels)
+    return copied.delete
+
+
 CASES = (
     Case("pool-incomplete", incomplete, ("gpu-01", "1", "2")),
     Case("pool-invalid", invalid, ("published twice",), waits=False),
@@ -301,6 +307,7 @@ CASES = (
     Case("class-missing", class_missing, ("a100-80g", "oslo")),
     Case("admin-access", admin_access, ("monitoring",), waits=False),
     Case("namespace-unbound", unbound, ("tides", "2"), waits=False),
+    Case("stray-object", strayed, ("tides/copied", "5a1f")),
 )
 
 
