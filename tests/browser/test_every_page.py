@@ -63,7 +63,10 @@ def sample_address(name: str) -> str:
     """The route's address with something in the place of each argument."""
     for arguments in product(("berlin", 1, UUID(int=1)), repeat=2):
         values = dict(zip(("slug", "pk"), arguments, strict=True))
-        for names in ((), ("slug",), ("pk",), ("slug", "pk"), ("name",), ("key",)):
+        for names in (
+            *((), ("slug",), ("pk",), ("slug", "pk"), ("name",)),
+            *(("key",), ("key", "slug"), ("key", "pk")),
+        ):
             try:
                 return reverse(name, kwargs={key: values.get(key, arguments[0]) for key in names})
             except NoReverseMatch:

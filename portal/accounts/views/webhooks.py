@@ -85,11 +85,20 @@ def webhook_switch(request: HttpRequest, key: UUID) -> HttpResponse:
 
 
 @never_cache
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def webhook_secret(request: HttpRequest, key: UUID) -> HttpResponse:
-    """A new secret, shown by this answer only."""
+    """Asks, then makes a new secret, which the answer to the POST shows this once."""
     person = access.person(request)
     hook = _get(person, key)
+    if request.method != "POST":
+        context = {
+            "title": _("A new secret for the webhook"),
+            "text": _("The present secret of %(url)s holds no more then.") % {"url": hook.url},
+            "consequences": [_("Until the receiver has the new one, it cannot verify what it is sent.")],
+            "submit_label": _("Make a new secret"),
+            "cancel_url": reverse("webhook-detail", args=[hook.key]),
+        }
+        return htmx.render(request, "components/confirm.html", context)
     secret = webhooks.renew_secret(hook=hook, actor=person, now=timezone.now(), source_ip=source_ip(request))
     return _detail(request, hook, secret=secret)
 
@@ -147,9 +156,11 @@ def _list(request: HttpRequest, project: Project | None) -> HttpResponse:
 
 
 def _detail(request: HttpRequest, hook: Webhook, *, secret: str = "") -> HttpResponse:
+    deliveries = list(hook.deliveries.order_by("-created_at", "-pk")[:DELIVERIES_SHOWN])
     context = {
         "hook": hook,
-        "deliveries": hook.deliveries.order_by("-created_at", "-pk")[:DELIVERIES_SHOWN],
+        "deliveries": deliveries,
+        "under_way": any(row.state == Delivery.State.PENDING for row in deliveries),
         "secret": secret,
         "back_url": _back(hook),
     }
