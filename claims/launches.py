@@ -25,6 +25,7 @@ from claims.manifests import Manifest
 from claims.models import FINAL_STATES, Launch, LaunchTemplate, Request
 from claims.reading import WHOLE
 from claims.rehearsal import Connect, owner_of
+from claims.retrying import AGAIN, backoff
 from claims.signals import launch_due
 from claims.states import LIVE
 from claims.story import use_of
@@ -39,10 +40,6 @@ from portal.kube.resources import JOBS, PODS, Resource
 State = Launch.State
 
 MAX_OF_A_REQUEST = 10
-# How soon to look again after asking for a deletion that has to finish first; and after failures, 5 s, 10 s,
-# 20 s, … at most five minutes.
-AGAIN = timedelta(seconds=2)
-FIRST_RETRY, LAST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
 # States of requests in which nothing can be started on them any more.
 OVER = (Request.State.ENDING, *FINAL_STATES)
 # States in which something is, or may be, on the cluster.
@@ -312,10 +309,9 @@ def _change(
 
 
 def _later(launch: Launch, error: errors.ClusterError, *, now: datetime) -> None:
+    wait = max(backoff(launch.attempts), timedelta(seconds=error.retry_after or 0))
     Launch.objects.filter(pk=launch.pk, state=launch.state).update(
-        due_at=now + min(FIRST_RETRY * 2 ** min(launch.attempts, 10), LAST_RETRY),
-        attempts=launch.attempts + 1,
-        message=error.message,
+        due_at=now + wait, attempts=launch.attempts + 1, message=error.message
     )
 
 

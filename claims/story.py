@@ -17,6 +17,7 @@ from claims.engine import claim_of, node_tolerations
 from claims.models import FINAL_STATES, Decision, Request
 from claims.preview import FleetOf, reasons_of
 from claims.pricing import Statement
+from claims.queueing import KUEUE_REFUSES
 from claims.rehearsal import manifest_of
 from claims.requests import CANCELLABLE, RELEASABLE
 from claims.states import PodFacts
@@ -70,16 +71,6 @@ ACTIONS: Mapping[str, StrOrPromise] = {
     "request.ending": gettext_lazy("ending"),
     "request.end": gettext_lazy("ended"),
     "request.fail": gettext_lazy("failed"),
-}
-
-
-# What of a request Kueue would not admit (`claims.snippets.kueue_refuses`).
-KUEUE_REFUSES: Mapping[str, StrOrPromise] = {
-    "claim": gettext_lazy("Kueue admits no claims that Pods share; ask for a template instead."),
-    "alternatives": gettext_lazy("Kueue admits no alternatives."),
-    "constraints": gettext_lazy("Kueue admits no constraints between devices."),
-    "config": gettext_lazy("Kueue admits no claims that configure a driver."),
-    "admin-access": gettext_lazy("Kueue admits no administrative access."),
 }
 
 

@@ -42,10 +42,6 @@ app.conf.beat_schedule = {
         "schedule": crontab(hour="2", minute="17"),
         "options": {"expires": 3600},
     },
-    "start and stop what people launch": {
-        "task": "claims.launch_tasks.tend",
-        "schedule": 5.0,
-    },
     "rate what was used": {
         "task": "claims.money_tasks.rate",
         "schedule": 60.0,

@@ -19,7 +19,7 @@ from claims.asking import UnableToSubmit
 from claims.browse import get_request_or_404, may_end
 from claims.changed import changes_of
 from claims.forms import RequestForm, initial_values
-from claims.launched import launches_context
+from claims.launched import launches_context, told_of
 from claims.listing import REQUEST_HEADER, request_lines, requests_for
 from claims.models import LaunchTemplate, Request
 from claims.preview import preview
@@ -255,8 +255,16 @@ def _confirm(
 
 def _consequences(told: Story) -> list[str]:
     said = []
-    if told.users:
-        names = ", ".join(pod.name for pod in told.users)
+    started = [one.launch.object_name for one in told_of(told.request) if one.may_stop]
+    if started:
+        said.append(
+            _("What the desk started on it is removed, with its Pods: %(names)s.")
+            % {"names": ", ".join(started)}
+        )
+    # Pods of a Job are called after it.
+    users = [pod for pod in told.users if not pod.name.startswith(tuple(started))]
+    if users:
+        names = ", ".join(pod.name for pod in users)
         said.append(
             _("These Pods still use it: %(pods)s. They are not deleted; until they end, it still costs.")
             % {"pods": names}

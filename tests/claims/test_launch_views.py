@@ -92,6 +92,16 @@ def test_a_member_starts_one_on_a_page_and_stops_it(
     assert launch.state == Launch.State.STOPPING
 
 
+def test_releasing_says_what_is_removed_with_it(
+    cast: Cast, live: Request, template: LaunchTemplate, fake: FakeCluster
+) -> None:
+    launch = launches.start(
+        request=live, template=template, user=cast.owner, values={"SET": "march"}, now=NOW
+    )
+    page = signed_in(cast.owner).get(reverse("request-release", args=[live.key]))
+    assert f"with its Pods: {launch.object_name}." in page.content.decode()
+
+
 def test_what_the_cluster_refuses_is_said_and_nothing_typed_is_lost(
     cast: Cast, live: Request, template: LaunchTemplate, fake: FakeCluster
 ) -> None:

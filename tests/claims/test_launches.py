@@ -11,6 +11,7 @@ from claims.launch_terms import LaunchTerms, UnableToChangeLaunch, read_launch_t
 from claims.launched import launchable, told_of
 from claims.launches import UnableToLaunch
 from claims.models import Launch, LaunchTemplate, Request
+from claims.retrying import backoff
 from inventory.models import Cluster, Job, NamespaceBinding, Pod, PodEvent
 from portal.accounts.models import AuditEntry, Project
 from portal.kube import errors
@@ -208,10 +209,10 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later(
     launch = start(live, template, fake)
     fake.fail["create jobs"] = errors.Unreachable("gone")
     assert pursue(launch, fake).state == State.STARTING
-    assert (launch.attempts, launch.due_at) == (1, NOW + launches.FIRST_RETRY)
+    assert (launch.attempts, launch.due_at) == (1, NOW + backoff(0))
     assert launches.due(live.cluster, now=NOW) == []
     fake.fail.clear()
-    assert launches.due(live.cluster, now=NOW + launches.FIRST_RETRY) == [launch.pk]
+    assert launches.due(live.cluster, now=NOW + backoff(0)) == [launch.pk]
     assert pursue(launch, fake).state == State.STARTED
 
 
