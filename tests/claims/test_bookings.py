@@ -1,5 +1,8 @@
 """Booking ahead: never more than there is, within the flavor's limits, by those who may; and given up."""
 
+import contextlib
+import threading
+import time
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,8 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
+from django.db import OperationalError, connection
 from django.http import Http404
 
+from claims import bookings
 from claims.approvals import UnableToDecide
 from claims.asking import UnableToSubmit
 from claims.bookings import UnableToBook, UnableToCancel, book, cancel, get_booking_or_404
@@ -159,6 +164,48 @@ def test_memory_that_only_some_devices_have_is_booked_among_those(
     booked(cast, flavor="any", count="2", min_memory="80Gi")
     assert "Only 0 of 2" in errors(cast, flavor="any", min_memory="80Gi")["start"][0]
     booked(cast, flavor="any", count="2", min_memory="40Gi")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_book_the_last_device_at_the_same_moment_one_gets_it(cast: Cast, flavor: Flavor) -> None:
+    booked(cast)
+    # Both have looked and seen one left when they come to the lock.
+    together = threading.Barrier(2, timeout=90)
+    made, refused, look = [], [], bookings.take_book
+
+    def take_book(cluster: Cluster) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait()
+        look(cluster)
+
+    def ask() -> None:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            try:
+                made.append(booked(cast))
+            except UnableToBook as error:
+                refused.append(error)
+            except OperationalError:
+                # SQLite in memory, where the other one holds the table: asked again.
+                continue
+            finally:
+                connection.close()
+            return
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bookings, "take_book", take_book)
+        # SQLite hands the lock of a transaction to one writer: the other would wait for it at the barrier.
+        if connection.vendor == "sqlite":
+            together.abort()
+        threads = [threading.Thread(target=ask) for _number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=120)
+
+    assert (len(made), len(refused)) == (1, 1)
+    assert "Only 0 of 2" in refused[0].errors["start"][0]
+    assert Booking.objects.count() == 2
 
 
 # --- limits and rights ------------------------------------------------------------------------------
