@@ -6,6 +6,7 @@ What a person may not see, their token may not see.
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -16,6 +17,7 @@ from rest_framework.response import Response
 from claims.api_answers import AmountOut, ProblemOut, totals_of
 from claims.charges import charges
 from claims.costs import Period, visible_projects
+from claims.months import zone_named
 from claims.pricing import Statement
 from portal import access
 from portal.accounts.models import ApiToken
@@ -48,7 +50,7 @@ class ChargesOut(serializers.Serializer[Any]):
 
 
 _PERIOD = [
-    OpenApiParameter("from", description="A date, or an ISO 8601 time (UTC unless it says otherwise)."),
+    OpenApiParameter("from", description="A date, in the organisation's time zone, or an ISO 8601 time."),
     OpenApiParameter("to", description="The same; a date includes that day, a time is exclusive."),
 ]
 
@@ -68,7 +70,7 @@ class ChargesView(ApiView):
     )
     def get(self, request: ApiRequest) -> Response:
         now, user = timezone.now(), self.person
-        period = Period.parse(request.query_params, now=now)
+        period = Period.parse(request.query_params, now=now, zone=zone_named(settings.ORGANISATION_ZONE))
         if period.errors:
             raise exceptions.ValidationError({name: [said] for name, said in period.errors.items()})
         projects = {project.pk: project for project in visible_projects(user)}

@@ -93,13 +93,19 @@ def forecasts(
 
 
 def standings(
-    *, project: Project, zone: tzinfo, now: datetime, prices: PriceList | None = None
+    *,
+    project: Project,
+    zone: tzinfo,
+    now: datetime,
+    prices: PriceList | None = None,
+    told: Mapping[str, Forecast] | None = None,
 ) -> list[Standing]:
-    """The project's budgets with what is spent of each."""
+    """The project's budgets with what is spent of each; `told` are its forecasts where they are known."""
     budgets = list(Budget.objects.filter(project=project).order_by("currency"))
     if not budgets:
         return []
-    told = forecasts(project=project, zone=zone, now=now, prices=prices)
+    if told is None:
+        told = forecasts(project=project, zone=zone, now=now, prices=prices)
     return [
         Standing(
             budget=budget,

@@ -141,7 +141,7 @@ def _gather(
     """Time by kind of usage and segment, added up by the database."""
     gathered: dict[GatheredKey, Gathered] = {}
     # To leave out what is not there costs the sums their index.
-    of_claims = {"kind": Allocation.Kind.CLAIM} if rows.filter(kind=UNITS).exists() else {}
+    of_claims = {"kind": Allocation.Kind.CLAIM} if segments and rows.filter(kind=UNITS).exists() else {}
     for index, (lower, upper, book) in enumerate(segments):
         here = _within(rows, (lower - _EPOCH) // MICROSECOND, (upper - _EPOCH) // MICROSECOND)
         grows = up_to_now and index == len(segments) - 1

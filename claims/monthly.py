@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 
 from claims.charges import charges
@@ -19,7 +19,7 @@ _Key = tuple[int | None, str]
 
 @dataclass(frozen=True)
 class MonthlyCost:
-    """`months[i]` holds what was used in the month that begins at `starts[i]`, UTC; None for a month before
+    """`months[i]` holds what was used in the month that begins at `starts[i]`; None for a month before
     anything was observed, of which nothing is known."""
 
     starts: Sequence[datetime]
@@ -27,6 +27,8 @@ class MonthlyCost:
     projects: Mapping[int, Project]
     # Something was used that no price is known for.
     unpriced: bool
+    # Where the months begin.
+    zone: tzinfo = UTC
 
     @property
     def currencies(self) -> list[str]:
@@ -48,19 +50,19 @@ class MonthlyCost:
         return None if month is None else month.get((payer.pk if payer else None, currency), Decimal(0))
 
 
-def monthly_costs(*, user: User, now: datetime, months: int) -> MonthlyCost:
-    """The last `months` calendar months (UTC) with the present one so far, of the projects that `user` may
-    see; with what nobody pays for, for those who see all costs."""
-    starts = [month_start(now)]
+def monthly_costs(*, user: User, now: datetime, months: int, zone: tzinfo = UTC) -> MonthlyCost:
+    """The last `months` calendar months (in `zone`) with the present one so far, of the projects that `user`
+    may see; with what nobody pays for, for those who see all costs."""
+    starts = [month_start(now, zone)]
     while len(starts) < months:
-        starts.insert(0, month_start(starts[0] - timedelta(days=1)))
+        starts.insert(0, month_start(starts[0] - timedelta(days=1), zone))
     projects = {project.pk: project for project in visible_projects(user)}
     of = None if access.may_see_costs_of_all(user) else list(projects)
     since, prices = observed_since(), price_list()
     told: list[Mapping[_Key, Decimal] | None] = []
     unpriced = False
     for start in starts:
-        end = next_month(start)
+        end = next_month(start, zone)
         if since is None or end <= since:
             told.append(None)
             continue
@@ -72,7 +74,7 @@ def monthly_costs(*, user: User, now: datetime, months: int) -> MonthlyCost:
                 month[key] = month.get(key, Decimal(0)) + line.amount
         told.append(month)
         unpriced = unpriced or statement.unpriced
-    return MonthlyCost(starts, told, projects, unpriced)
+    return MonthlyCost(starts, told, projects, unpriced, zone)
 
 
 def observed_since() -> datetime | None:

@@ -44,7 +44,8 @@ def budget(request: HttpRequest, slug: str) -> HttpResponse:
     """What is spent, what it will come to, and the budget, which the project's leads set."""
     user, now = person(request), timezone.now()
     project = access.get_project_or_404(user, slug, for_lead=request.method == "POST")
-    rows = budgets.standings(project=project, zone=zone(), now=now)
+    told = budgets.forecasts(project=project, zone=zone(), now=now)
+    rows = budgets.standings(project=project, zone=zone(), now=now, told=told)
     first: Budget | None = rows[0].budget if rows else None
     form = BudgetForm(request.POST or None, initial=_initial(first))
     if request.method == "POST" and form.is_valid():
@@ -59,7 +60,7 @@ def budget(request: HttpRequest, slug: str) -> HttpResponse:
         "project": project,
         "form": form,
         "standings": rows,
-        "forecasts": budgets.forecasts(project=project, zone=zone(), now=now).values(),
+        "forecasts": told.values(),
         "month": Month.of(now, zone()),
         "may_set": access.may_lead(user, project),
     }

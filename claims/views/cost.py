@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
@@ -13,6 +14,7 @@ from django.views.decorators.http import require_safe
 from claims.charges import charges
 from claims.costs import Period, visible_projects
 from claims.pricing import Line, Statement, price_list
+from claims.views.statements import zone
 from portal import access, csvs, htmx
 from portal.access import person
 from portal.accounts.models import Project, User
@@ -36,7 +38,7 @@ class ProjectLines:
 def cost(request: HttpRequest) -> HttpResponse:
     """The cost of a period; this month unless the address says otherwise."""
     now, user = timezone.now(), person(request)
-    period = Period.parse(request.GET, now=now)
+    period = Period.parse(request.GET, now=now, zone=zone())
     project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
     prices = price_list()
     context = {
@@ -48,6 +50,7 @@ def cost(request: HttpRequest) -> HttpResponse:
         "book": prices.current(now),
         "now": now,
         "export_url": f"{reverse('cost-export')}?{request.GET.urlencode()}",
+        "zone": settings.ORGANISATION_ZONE,
         "sees_all": access.may_see_costs_of_all(user),
     }
     return htmx.render(request, "claims/cost.html", context, partial="lines")
@@ -57,7 +60,7 @@ def cost(request: HttpRequest) -> HttpResponse:
 def cost_export(request: HttpRequest) -> HttpResponseBase:
     """The same lines as CSV; numbers do not depend on the reader's language."""
     now, user = timezone.now(), person(request)
-    period = Period.parse(request.GET, now=now)
+    period = Period.parse(request.GET, now=now, zone=zone())
     _project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
     by_id = {project.pk: project for project in projects}
     rows = (_row(line, by_id, statement, now=now) for line in statement.lines)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -15,6 +16,7 @@ from django_stubs_ext import StrOrPromise
 
 from claims.curves import Grid, Level
 from claims.monthly import MonthlyCost, monthly_costs
+from claims.months import zone_named
 from claims.occupancy import Occupancy, mean, occupancy
 from claims.occupancy_beside import beside
 from claims.waiting import ALLOCATED, BOUNDS, GONE, WAITING, Waits, waits
@@ -131,7 +133,7 @@ def cost_chart(request: HttpRequest) -> HttpResponse:
     """What projects cost, month by month: those that the reader may see."""
     now, user = timezone.now(), access.person(request)
     count = next((n for n in MONTHS if str(n) == request.GET.get("months")), MONTHS[0])
-    told = monthly_costs(user=user, now=now, months=count)
+    told = monthly_costs(user=user, now=now, months=count, zone=zone_named(settings.ORGANISATION_ZONE))
     context = {
         "months": count,
         "choices": MONTHS,
@@ -246,6 +248,7 @@ def _cost_figure(told: MonthlyCost, currency: str) -> Figure:
         return Value(None if amount is None else float(amount), money(amount, currency))
 
     def row(index: int, start: datetime) -> Row:
+        start = start.astimezone(told.zone)
         label = date_format(start, "YEAR_MONTH_FORMAT")
         amounts = [told.amount(index, payer, currency) for payer in shown]
         if rest:
@@ -256,7 +259,7 @@ def _cost_figure(told: MonthlyCost, currency: str) -> Figure:
     return Figure(
         id=f"cost-{currency}",
         label=_("Cost by month and project in %(currency)s") % {"currency": currency},
-        rows_are=_("Month (UTC)"),
+        rows_are=_("Month (%(zone)s)") % {"zone": told.zone},
         unit=currency,
         series=series,
         rows=[row(index, start) for index, start in enumerate(told.starts)],
