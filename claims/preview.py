@@ -50,8 +50,8 @@ NODES_SHOWN = 5
 HELD_SHOWN = 6
 # Counting stops here: "more than enough" is all that a person needs.
 ROOM_LIMIT = 100
-# What the search for something that would fit may take, in seconds.
-SEARCH_SECONDS = 0.12
+# What the search for something that would fit may take, in seconds of processor time.
+SEARCH_SECONDS = 0.08
 _TONES = {
     Verdict.FREE: "good",
     Verdict.BUSY: "busy",
@@ -161,7 +161,7 @@ def preview(
     now: datetime,
     viewer: User | None = None,
     fleet_of: FleetOf = fleet,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.thread_time,
 ) -> Preview:
     """Answers for as much of the ask as could be read. `viewer` is who reads it; `clock` bounds how long is
     searched for something that would fit."""
@@ -255,7 +255,12 @@ class _Asking:
             result.room, result.room_exact = room.count, room.exact
             return
         explanation = explain(
-            asked.fleet, asked.claim, tolerations=asked.tolerations, node_selector=asked.node_selector
+            asked.fleet,
+            asked.claim,
+            tolerations=asked.tolerations,
+            node_selector=asked.node_selector,
+            feasible=feasible,
+            holders=result.verdict == Verdict.BUSY,
         )
         result.reasons = reasons_of(explanation)
         if result.verdict == Verdict.BUSY:

@@ -56,10 +56,11 @@ class Search:
     fleet_of: FleetOf
     clock: Callable[[], float]
     seconds: float
+    _until: float = 0.0
 
     def run(self) -> list[Suggestion]:
         """The suggestions, the smallest change first."""
-        until = self.clock() + self.seconds
+        self._until = self.clock() + self.seconds
         found: list[Suggestion] = []
         for look in (
             self._fewer,
@@ -71,11 +72,14 @@ class Search:
         ):
             for suggestion in look():
                 found.append(suggestion)
-                if self.clock() > until:
+                if self._over():
                     return found
-            if self.clock() > until:
+            if self._over():
                 break
         return found
+
+    def _over(self) -> bool:
+        return self.clock() > self._until
 
     # --- of the same -------------------------------------------------------------------------------
 
@@ -88,7 +92,7 @@ class Search:
         least, best = (flavor.min_count if flavor else 1), 0
         high = count - 1
         # What fits for some fits for fewer.
-        while least <= high:
+        while least <= high and not self._over():
             middle = (least + high) // 2
             if self._fits(replace(self.reading, count=middle)):
                 best, least = middle, middle + 1

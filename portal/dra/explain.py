@@ -37,14 +37,21 @@ def explain(
     tolerations: Sequence[Toleration] = (),
     node_selector: Mapping[str, str] | None = None,
     max_steps: int = DEFAULT_STEPS,
+    feasible: Feasibility | None = None,
+    holders: bool = True,
 ) -> Explanation:
-    """Explain what would become of the claim if it were to be allocated now, on one node or on any."""
+    """Explain what would become of the claim if it were to be allocated now, on one node or on any.
+
+    `feasible` is the answer for all nodes, where it is known already; without `holders`, nobody is told in
+    `held_by`.
+    """
     fresh = msgspec.structs.replace(claim, status=ResourceClaimStatus())
     if node is not None:
         fleet = fleet.only_node(node)
-    feasible = feasible_nodes(
-        fleet, (fresh,), tolerations=tolerations, node_selector=node_selector, max_steps=max_steps
-    )
+    if feasible is None or node is not None:
+        feasible = feasible_nodes(
+            fleet, (fresh,), tolerations=tolerations, node_selector=node_selector, max_steps=max_steps
+        )
     if feasible.error is not None:
         return Explanation(feasible=feasible, funnels=(), nearest=feasible.error.error, held_by=())
     nodes = tuple(candidates(fleet))
@@ -56,7 +63,7 @@ def explain(
     places = Places(nodes, closed)
     try:
         funnels = tuple(funnel(fleet, fresh, places))
-        held_by = _holders(fleet, fresh, places)
+        held_by = _holders(fleet, fresh, places) if holders else ()
     except BrokenOffError as error:
         # Without any node to try, this is where a fault of the claim shows.
         return Explanation(feasible=feasible, funnels=(), nearest=error.reason, held_by=())

@@ -1,6 +1,7 @@
 """One immutable picture of everything that an allocation looks at."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +12,10 @@ from portal.dra.matching import BadExpression, Matcher, Verdict
 from portal.dra.model import DeviceClass, DeviceTaintRule, Node, ObjectMeta, ResourceClaim, ResourceSlice
 from portal.dra.pools import NodePool, Pool, PoolDevice, Pools
 from portal.dra.taints import TaintRules
+
+T = TypeVar("T")
+
+_MOST_MEMORIES = 32
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -43,6 +48,7 @@ class Fleet:
         self._pools = pools
         self._matchers: dict[str, Matcher] = {}
         self._views: dict[str, tuple[NodePool, ...]] = {}
+        self._memories: dict[Hashable, Any] = {}
         self.classes = classes
         self.nodes = nodes
         self.holdings = holdings
@@ -101,6 +107,7 @@ class Fleet:
         )
         other._matchers = self._matchers
         other._views = self._views
+        other._memories = self._memories
         return other
 
     @property
@@ -131,6 +138,25 @@ class Fleet:
         known = self._matchers.get(expression)
         if known is None:
             known = self._matchers[expression] = Matcher(expression, self.features, odd=self._pools.odd)
+        return known
+
+    def memory(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Something that was found out about devices (not about who holds them) and stays true as long as
+        they are the same; few of the latest keys are remembered.
+        """
+        known = self._memories.get(key)
+        if known is None:
+            while len(self._memories) >= _MOST_MEMORIES:
+                self._memories.pop(next(iter(self._memories)), None)
+            known = self._memories[key] = make()
+        return known
+
+    def says(self, matcher: Matcher, item: PoolDevice) -> bool:
+        """Whether a matcher of this fleet says yes to a device of it."""
+        verdicts: dict[int, bool] = self.memory(("says", matcher.expression), dict)
+        known = verdicts.get(id(item))
+        if known is None:
+            known = verdicts[id(item)] = matcher.verdict(item.id[0], item.device).matches
         return known
 
     def match(self, expression: str) -> Iterator[Match] | BadExpression:

@@ -193,7 +193,7 @@ class _Funnel:
                 params["device_class"] = self._class.metadata.name
             self._narrow(
                 lambda item, clause=clause: (  # type: ignore[misc]  # mypy cannot infer the bound loop variable
-                    clause.matcher.bad is None and clause.matcher.verdict(item.id[0], item.device).matches
+                    clause.matcher.bad is None and self._fleet.says(clause.matcher, item)
                 ),
                 "stage-class-selector" if of_class else "stage-selector",
                 lambda before, clause=clause, of_class=of_class: self._unselected(  # type: ignore[misc]  # as above

@@ -25,12 +25,14 @@ class Holdings:
         self._whole: set[DeviceId] = set()
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         self._holders: dict[DeviceId, list[tuple[str, str]]] = defaultdict(list)
+        self._pools: set[tuple[str, str]] = set()
         if before is not None and before._before is not None:
             # Plans upon plans stay flat: one layer over what the fleet holds, however long the plan gets.
             self._before = before._before
             self._whole |= before._whole
             self._consumed |= {device: dict(consumed) for device, consumed in before._consumed.items()}
             self._holders |= {device: list(keys) for device, keys in before._holders.items()}
+            self._pools |= before._pools
         self._sharing = features.enabled(gates.CONSUMABLE_CAPACITY)
         for claim in claims:
             if claim.status.allocation is not None:
@@ -42,6 +44,7 @@ class Holdings:
                 continue
             device = (result.driver, result.pool, result.device)
             self._holders[device].append(key)
+            self._pools.add(device[:2])
             if not (self._sharing and result.share_id is not None):
                 self._whole.add(device)
                 continue
@@ -60,6 +63,10 @@ class Holdings:
             or device in self._consumed
             or (self._before is not None and self._before.at_all(device))
         )
+
+    def touch(self, pool: tuple[str, str]) -> bool:
+        """Whether any device of the pool (driver, name) is held, as a whole or in shares."""
+        return pool in self._pools or (self._before is not None and self._before.touch(pool))
 
     def consumed(self, device: DeviceId) -> dict[str, int]:
         """What shares of the device consume of its capacities, in nano units."""

@@ -14,6 +14,14 @@ from portal.dra.model import DeviceSubRequest, ExactDeviceRequest, ResourceClaim
 from portal.dra.pools import NodePool, PoolDevice
 
 
+class _Kinds:
+    """Numbers of the kinds of device that are told apart, and (kind, shareable) of the devices of pools."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+        self.rows: dict[int, tuple[tuple[int, bool], ...]] = {}
+
+
 class Signatures:
     """Signatures of the nodes of a fleet for an ordered list of claims; equal ones have equal chances."""
 
@@ -35,7 +43,10 @@ class Signatures:
         )
         self._sharing = fleet.features.enabled(gates.CONSUMABLE_CAPACITY)
         self._sizes = any(ask.capacity for ask in asks)
-        self._known: dict[int, Hashable] = {}
+        asked = tuple(matcher.expression for matcher in self._matchers)
+        self._kinds = fleet.memory(
+            ("kinds", asked, tuple(self._attributes), self._sharing, self._sizes), _Kinds
+        )
         self._failing: dict[int, bool] = {}
 
     def of(self, node: str) -> Hashable:
@@ -53,14 +64,31 @@ class Signatures:
             if any(self._fails(item) for item in seen.devices):
                 # Then even devices that are not for this node decide how the search ends, and where.
                 return id(seen), tuple(id(item) for item in usable)
-        held = self._fleet.holdings.at_all
-        devices = tuple(
-            (None if not held(item.id) else self._state.shareable(item), self._kind(item))
-            for item in usable
-            if self._keep_held or not held(item.id) or self._state.shareable(item)
-        )
+        devices = self._devices(seen, usable)
         counters: Hashable = self._state.counters(pool).snapshot() if pool.counters else ()
         return pool.driver, pool.incomplete, pool.invalid is None, devices, counters
+
+    def _devices(self, seen: NodePool, usable: Sequence[PoolDevice]) -> Hashable:
+        """What of the pool's devices could be had, in order."""
+        whole = usable is seen.devices
+        rows = self._kinds.rows.get(id(seen)) if whole else None
+        if rows is None:
+            rows = tuple((self._kind(item), self._state.shareable(item)) for item in usable)
+            if whole:
+                self._kinds.rows[id(seen)] = rows
+        holdings = self._fleet.holdings
+        if not holdings.touch(seen.pool.key):
+            return rows
+        held = holdings.at_all
+        found: list[Hashable] = []
+        for item, row in zip(usable, rows, strict=True):
+            if not held(item.id):
+                found.append(row)
+            elif row[1]:
+                found.append((row, tuple(sorted(holdings.consumed(item.id).items()))))
+            elif self._keep_held:
+                found.append((row, None))
+        return tuple(found)
 
     def _fails(self, item: PoolDevice) -> bool:
         """Whether some expression has no answer for the device."""
@@ -70,11 +98,10 @@ class Signatures:
             known = self._failing[id(item)] = any(verdict.error for verdict in verdicts)
         return known
 
-    def _kind(self, item: PoolDevice) -> Hashable:
-        known = self._known.get(id(item))
-        if known is None:
-            known = self._known[id(item)] = self._describe(item)
-        return known
+    def _kind(self, item: PoolDevice) -> int:
+        """The same number for what is the same to the claims, whoever holds it."""
+        numbers = self._kinds.numbers
+        return numbers.setdefault(self._describe(item), len(numbers))
 
     def _describe(self, item: PoolDevice) -> Hashable:
         driver, device = item.id[0], item.device
@@ -92,7 +119,6 @@ class Signatures:
                 for consumption in device.consumes_counters
             ),
             tuple(sorted(device.capacity.items(), key=lambda pair: pair[0])) if shared or self._sizes else (),
-            tuple(sorted(self._fleet.holdings.consumed(item.id).items())) if shared else (),
             shared,
             bool(device.binding_conditions),
         )

@@ -96,7 +96,7 @@ def told(cast: Cast, values: dict[str, Any], fleet: Fleet, **changed: Any) -> Pr
     """The panel for the owner, or for `viewer`."""
     more = {name: changed.pop(name) for name in ("viewer", "clock") if name in changed}
     reading = asks.read(values | changed, user=cast.owner, now=NOW)
-    more = {"viewer": cast.owner, **more}
+    more = {"viewer": cast.owner, "clock": lambda: 0.0, **more}
     return preview(reading, prices=price_list(), now=NOW, fleet_of=lambda _cluster: fleet, **more)
 
 

@@ -133,8 +133,8 @@ def test_another_flavor_is_suggested_that_would_fit(
 
 
 def test_the_search_ends_when_its_time_is_over(cast: Cast, values: dict[str, Any]) -> None:
-    seconds = iter(range(0, 1_000, 10))
-    result = told(cast, values, build(), count="3", clock=lambda: float(next(seconds)))
+    seconds = iter([0.0, 0.0, 0.01, *range(10, 1_000)])
+    result = told(cast, values, build(), count="3", clock=lambda: next(seconds))
     assert len(result.suggestions) == 1
 
 
