@@ -7,7 +7,7 @@ from typing import Any
 
 from claims.asks import FIELDS
 from claims.models import Request
-from claims.placement_terms import lines_of
+from claims.tolerations import lines_of
 
 HOUR = timedelta(hours=1)
 

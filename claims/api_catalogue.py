@@ -54,6 +54,18 @@ class FlavorIn(serializers.Serializer[Any]):
     groups = serializers.ListField(child=serializers.CharField(), required=False, help_text="Names.")
     approval = serializers.ChoiceField(choices=Flavor.Approval.choices, required=False)
     own_approval = serializers.BooleanField(required=False)
+    ends_pods = serializers.BooleanField(
+        required=False, help_text="Pods that still use the device when a request ends are deleted."
+    )
+    hold_steps_aside = serializers.BooleanField(
+        required=False, help_text="The hold Pod goes as soon as Pods of people have joined."
+    )
+    hold_image = serializers.CharField(required=False, max_length=255, help_text="Empty: the desk's own.")
+    hold_pull_secret = serializers.CharField(required=False, max_length=253)
+    hold_priority_class = serializers.CharField(required=False, max_length=253)
+    hold_tolerations = serializers.ListField(
+        child=serializers.DictField(), required=False, help_text="Of nodes, as in the API."
+    )
     idle_hours = serializers.IntegerField(
         required=False, help_text="Hours until a hold that nobody uses is idle; 0: never."
     )
@@ -119,6 +131,8 @@ class FlavorOut(serializers.Serializer[Any]):
     default_hours = serializers.IntegerField()
     max_hours = serializers.IntegerField()
     approval = serializers.ChoiceField(choices=Flavor.Approval.choices)
+    ends_pods = serializers.BooleanField(help_text="Pods that use it when a request ends are deleted.")
+    hold_steps_aside = serializers.BooleanField()
     idle_hours = serializers.IntegerField(help_text="0: a hold may lie idle.")
     idle_release = serializers.BooleanField()
     bookable_days = serializers.IntegerField(help_text="0: it cannot be booked.")
@@ -140,6 +154,10 @@ class FlavorAdminOut(FlavorOut):
     projects = serializers.ListField(child=serializers.CharField())
     groups = serializers.ListField(child=serializers.CharField())
     own_approval = serializers.BooleanField()
+    hold_image = serializers.CharField()
+    hold_pull_secret = serializers.CharField()
+    hold_priority_class = serializers.CharField()
+    hold_tolerations = serializers.ListField(child=serializers.DictField())
     placements = serializers.ListField(child=serializers.DictField())
 
 

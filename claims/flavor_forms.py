@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy as _
 
 from claims.flavors import ICONS, MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
 from claims.models import Flavor, Placement
-from claims.placement_terms import COLUMNS, lines_of
+from claims.placement_terms import COLUMNS
+from claims.tolerations import lines_of
 from inventory.models import Cluster, CountedUnits, DeviceClass
 from portal.accounts.models import Project
 
@@ -95,6 +96,39 @@ class FlavorForm(DomainForm):
         label=_("Who has to approve a request"), widget=forms.Select(choices=Flavor.Approval.choices)
     )
     own_approval = forms.BooleanField(label=_("A person may approve a request of their own"), required=False)
+    ends_pods = forms.BooleanField(
+        label=_("Pods end with the request"),
+        required=False,
+        help_text=_("Pods that still use the device when a request ends are deleted. Else they keep it."),
+    )
+    hold_steps_aside = forms.BooleanField(
+        label=_("The hold steps aside once Pods have joined"),
+        required=False,
+        help_text=_("Then the device is free as soon as these Pods end."),
+    )
+    hold_image = forms.CharField(
+        label=_("Image of hold Pods"),
+        required=False,
+        help_text=_("Empty: the desk's own."),
+        widget=forms.TextInput(attrs=_PLAIN | {"maxlength": 255}),
+    )
+    hold_pull_secret = forms.CharField(
+        label=_("Their pull secret"),
+        required=False,
+        help_text=_("A Secret that every namespace of a requester has."),
+        widget=forms.TextInput(attrs=_PLAIN | {"maxlength": 253}),
+    )
+    hold_priority_class = forms.CharField(
+        label=_("Their PriorityClass"),
+        required=False,
+        widget=forms.TextInput(attrs=_PLAIN | {"maxlength": 253}),
+    )
+    hold_tolerations = forms.CharField(
+        label=_("Taints of nodes that they tolerate besides"),
+        required=False,
+        help_text=_("One a line, as key=value:Effect or key:Effect."),
+        widget=forms.Textarea(attrs=_CODE | {"rows": 2}),
+    )
     idle_hours = forms.CharField(
         label=_("Hours until a hold that nobody uses is idle"),
         help_text=_("0: it may lie idle. Then its people are reminded."),
@@ -127,7 +161,8 @@ class FlavorForm(DomainForm):
 
 def flavor_values(terms: Terms, *, version: int) -> dict[str, Any]:
     """A flavor as its form shows it."""
-    return terms.as_dict() | {"version": str(version)}
+    lines = lines_of(terms.hold_tolerations)
+    return terms.as_dict() | {"version": str(version), "hold_tolerations": lines}
 
 
 class PlacementForm(DomainForm):

@@ -15,6 +15,7 @@ from django.db import IntegrityError, models, transaction
 from django.forms import ValidationError
 from django.utils.translation import gettext as _
 
+from claims.hold_terms import read_hold
 from claims.models import Flavor
 from claims.reading import (
     WHOLE,
@@ -75,6 +76,12 @@ class Terms:
     groups: tuple[str, ...] = ()
     approval: str = Flavor.Approval.NONE
     own_approval: bool = False
+    ends_pods: bool = False
+    hold_steps_aside: bool = False
+    hold_image: str = ""
+    hold_pull_secret: str = ""
+    hold_priority_class: str = ""
+    hold_tolerations: tuple[Mapping[str, str], ...] = ()
     idle_hours: int = 0
     idle_release: bool = False
     bookable_days: int = 28
@@ -114,6 +121,12 @@ def terms_of(flavor: Flavor) -> Terms:
         groups=tuple(sorted(group.name for group in flavor.groups.all())),
         approval=flavor.approval,
         own_approval=flavor.own_approval,
+        ends_pods=flavor.ends_pods,
+        hold_steps_aside=flavor.hold_steps_aside,
+        hold_image=flavor.hold_image,
+        hold_pull_secret=flavor.hold_pull_secret,
+        hold_priority_class=flavor.hold_priority_class,
+        hold_tolerations=tuple(flavor.hold_tolerations),
         idle_hours=flavor.idle_hours,
         idle_release=flavor.idle_release,
         bookable_days=flavor.bookable_days,
@@ -186,6 +199,9 @@ def read_terms(values: Mapping[str, object]) -> Terms:
             plain.approval,
         ),
         own_approval=read_flag(values, "own_approval"),
+        ends_pods=read_flag(values, "ends_pods"),
+        hold_steps_aside=read_flag(values, "hold_steps_aside"),
+        **read_hold(values, seen.wrong),
         idle_hours=seen.number("idle_hours", plain.idle_hours, MAX_IDLE_HOURS, least=0),
         idle_release=read_flag(values, "idle_release"),
         bookable_days=seen.number("bookable_days", plain.bookable_days, MAX_BOOKABLE_DAYS, least=0),

@@ -13,10 +13,10 @@ from claims import manifests
 from claims.catalogue import may_ask_for
 from claims.flavored import count_within, placements_of, profiles_of
 from claims.models import Flavor, Placement, Request
-from claims.placement_terms import read_tolerations
 from claims.places import choices_of
 from claims.reading import WrongValue, read_text
 from claims.stock import wish_of
+from claims.tolerations import read_tolerations
 from inventory.classes import MAX_EXPRESSION, check_expression
 from inventory.models import Cluster, Device, DeviceClass, DeviceProfile
 from portal.accounts.models import Project, User

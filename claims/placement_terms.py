@@ -2,7 +2,7 @@
 holds. All fields are judged before anything is refused."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from claims.flavors import UnableToChangeFlavor
 from claims.models import Placement
 from claims.reading import WrongValue, read_choice, read_text
+from claims.tolerations import LABEL_VALUE, QUALIFIED, read_tolerations
 from inventory import contract
 from inventory.classes import MAX_EXPRESSION, check_expression
 from inventory.forms import config_entries
@@ -20,15 +21,7 @@ from inventory.models import Cluster, DeviceClass
 
 # Limits of resource.k8s.io/v1.
 MAX_SELECTORS = 32
-MAX_TOLERATIONS = 16
 MAX_CONFIG = 64 * 1024
-EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute", "None")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
-_QUALIFIED = re.compile(
-    r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
-    re.ASCII,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,16 +98,6 @@ def _against_mirror(cluster: Cluster, columns: Mapping[str, Any], errors: dict[s
             )
 
 
-def lines_of(tolerations: Sequence[Mapping[str, str]]) -> str:
-    """Tolerations as the lines that `read_terms` reads."""
-    return "\n".join(
-        entry.get("key", "")
-        + (f"={entry.get('value', '')}" if entry.get("operator", "Equal") != "Exists" else "")
-        + (f":{entry['effect']}" if entry.get("effect") else "")
-        for entry in tolerations
-    )
-
-
 # --- one reader per field ---------------------------------------------------------------------------
 
 
@@ -146,41 +129,9 @@ def read_labels(values: Mapping[str, object], name: str) -> dict[str, str]:
                     raise WrongValue(_("Write one label a line, as name=value."))
                 pairs.append((key, value))
     for key, value in pairs:
-        if len(key) > 317 or not _QUALIFIED.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+        if len(key) > 317 or not QUALIFIED.fullmatch(key) or not LABEL_VALUE.fullmatch(value):
             raise WrongValue(_("“%(label)s” is no label of a node.") % {"label": f"{key}={value}"[:80]})
     return dict(pairs)
-
-
-def read_tolerations(values: Mapping[str, object], name: str) -> list[dict[str, str]]:
-    """As in the API; as text one a line: key=value:Effect, key:Effect, key=value or key."""
-    typed = values.get(name)
-    found = []
-    if isinstance(typed, list):
-        for entry in typed:
-            if not isinstance(entry, Mapping):
-                raise WrongValue(_("A toleration is an object with key, operator, value and effect."))
-            parts = {part: str(entry.get(part) or "") for part in ("key", "operator", "value", "effect")}
-            if parts["operator"] not in ("", "Equal", "Exists"):
-                raise WrongValue(_("The operator of a toleration is Equal or Exists."))
-            found.append({part: text for part, text in parts.items() if text})
-    else:
-        for line in filter(None, map(str.strip, read_text(values, name).splitlines())):
-            left, _colon, effect = line.rpartition(":") if ":" in line else (line, "", "")
-            key, equals, value = left.partition("=")
-            entry = {"key": key.strip(), "operator": "Equal" if equals else "Exists"}
-            entry |= {"value": value.strip()} if equals else {}
-            found.append(entry | ({"effect": effect.strip()} if effect.strip() else {}))
-    for entry in found:
-        key = entry.get("key", "")
-        if not key or len(key) > 317 or not _QUALIFIED.fullmatch(key):
-            raise WrongValue(_("“%(key)s” is no key of a taint.") % {"key": key[:80]})
-        if not _LABEL_VALUE.fullmatch(entry.get("value", "")):
-            raise WrongValue(_("“%(value)s” is no value of a taint.") % {"value": entry["value"][:80]})
-        if entry.get("effect", "") not in EFFECTS:
-            raise WrongValue(_("The effect of a taint is NoSchedule or NoExecute."))
-    if len(found) > MAX_TOLERATIONS:
-        raise WrongValue(_("At most %(limit)s tolerations.") % {"limit": MAX_TOLERATIONS})
-    return found
 
 
 def _selectors(values: Mapping[str, object], name: str) -> list[str]:
@@ -219,7 +170,7 @@ def _config(values: Mapping[str, object], name: str) -> list[dict[str, Any]]:
 def read_resource(values: Mapping[str, object], name: str) -> str:
     """The name of an extended resource; "" when it is not there."""
     resource = read_text(values, name, limit=317)
-    if resource and ("/" not in resource or not _QUALIFIED.fullmatch(resource)):
+    if resource and ("/" not in resource or not QUALIFIED.fullmatch(resource)):
         raise WrongValue(_("An extended resource is written domain/name, such as nvidia.com/gpu."))
     return resource
 

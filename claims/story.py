@@ -236,7 +236,7 @@ def words(request: Request, *, holders: Sequence[str] = ()) -> str:
     if request.shape == Shape.ENTITLEMENT and (said := _ENTITLED.get(request.state)):
         return str(said)
     if request.state == State.ENDING:
-        return _ending_words(holders)
+        return _ending_words(holders, ends_pods=request.ends_pods)
     if request.state in (State.WAITING_FOR_POD, State.WAITING_FOR_DEVICE) and request.hold_wanted:
         if request.due_at is not None:
             return _("The desk is creating the hold Pod.")
@@ -275,12 +275,24 @@ _ENTITLED: Mapping[str, StrOrPromise] = {
 }
 
 
-def _ending_words(holders: Sequence[str]) -> str:
+def _ending_words(holders: Sequence[str], *, ends_pods: bool) -> str:
+    told = {"pods": ", ".join(holders)}
+    if holders and ends_pods:
+        return (
+            _(
+                "The desk is deleting these Pods, as the flavor says: %(pods)s. Until they have ended they "
+                "hold the device, and it still costs."
+            )
+            % told
+        )
     if holders:
-        return _(
-            "It ends as soon as these Pods end: %(pods)s. Until then they hold the device, "
-            "and it still costs. The desk never deletes your Pods."
-        ) % {"pods": ", ".join(holders)}
+        return (
+            _(
+                "It ends as soon as these Pods end: %(pods)s. Until then they hold the device, "
+                "and it still costs. The desk never deletes your Pods."
+            )
+            % told
+        )
     return _("Its objects are being removed from the cluster.")
 
 

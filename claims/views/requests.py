@@ -266,7 +266,13 @@ def _consequences(told: Story) -> list[str]:
     if users:
         names = ", ".join(pod.name for pod in users)
         said.append(
-            _("These Pods still use it: %(pods)s. They are not deleted; until they end, it still costs.")
+            (
+                _("These Pods still use it and will be deleted, as the flavor says: %(pods)s.")
+                if told.request.ends_pods
+                else _(
+                    "These Pods still use it: %(pods)s. They are not deleted; until they end, it still costs."
+                )
+            )
             % {"pods": names}
         )
     elif told.devices:

@@ -8,8 +8,9 @@ from django.contrib.auth.models import Group
 from claims import derive, flavors, placements
 from claims.flavors import UnableToChangeFlavor
 from claims.models import Flavor, Placement
-from claims.placement_terms import lines_of, read_terms
+from claims.placement_terms import read_terms
 from claims.reading import WHOLE
+from claims.tolerations import lines_of
 from inventory.models import Cluster, DeviceClass
 from portal.accounts.models import AuditEntry, Project
 from tests.claims import catalogue
