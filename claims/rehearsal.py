@@ -90,6 +90,9 @@ def _by_field(error: errors.ClusterError, request: Request) -> dict[str, list[st
                 name = "parts" if error.name in parts else "alternatives"
         case submission.FieldsDropped() | submission.NameTaken():
             name = WHOLE
+        case errors.Forbidden() if "status unknown for quota" in said:
+            name = "cluster"
+            said = f"{said} {_('Nothing was submitted; try again.')}"
         case errors.Forbidden() if "exceeded quota" in said:
             name = "count"
         case errors.Forbidden() | errors.NotFound():

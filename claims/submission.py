@@ -243,6 +243,9 @@ def _left_empty(path: str, error: errors.Invalid) -> bool:
 
 def is_retryable(error: errors.ClusterError) -> bool:
     """Whether the same call may succeed later without anybody changing the request."""
+    if isinstance(error, errors.Forbidden) and "status unknown for quota" in error.message:
+        # A quota that has just been made: nothing is admitted until it has been counted for the first time.
+        return True
     return isinstance(
         error,
         errors.Unreachable | errors.TooManyRequests | errors.ServerError | errors.ProtocolError | errors.Gone
