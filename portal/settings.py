@@ -285,6 +285,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
     "ENUM_NAME_OVERRIDES": {
         "RequestState": "claims.models.Request.State",
+        "NotificationKind": "portal.accounts.notifications.kinds.Kind",
+        "NotificationChannel": "portal.accounts.notifications.kinds.Channel",
         "LaunchState": "claims.models.Launch.State",
         "LaunchKind": "claims.models.LaunchTemplate.Kind",
         "DecisionRole": "claims.models.Decision.Role",

@@ -1,6 +1,7 @@
 """What people are told of requests: changes of state, decisions that wait for them, the end, idleness."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.core.cache import cache
@@ -25,7 +26,7 @@ def told(person: User, kind: str) -> list[str]:
     ]
 
 
-def move(request: Request, to: str, **columns: object) -> None:
+def move(request: Request, to: str, **columns: Any) -> None:
     assert transition(request, to=to, expected=request.state, now=NOW, action="request.test", **columns)
 
 

@@ -123,7 +123,7 @@ def test_the_same_by_rest(cast: Cast) -> None:
     assert [(one["id"], one["subject"], one["kind"]) for one in listed] == [(row.pk, "note a", "quota")]
     assert client.get(reverse("api-notification-list"), {"kind": "x"}).status_code == 400
     other = Notification.objects.get(key="b").pk
-    send = {"content_type": "application/json"}
+    send: Any = {"content_type": "application/json"}
     assert client.post(reverse("api-notification-read"), {"id": other}, **send).status_code == 404
     assert client.post(reverse("api-notification-read"), {"id": row.pk}, **send).json() == {"read": 1}
     assert client.get(reverse("api-notification-list"), {"unread": "true"}).json()["results"] == []

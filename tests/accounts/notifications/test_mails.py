@@ -52,7 +52,7 @@ def send(delivery: Delivery, server: MailServer | None = None, **when: Any) -> D
 
 def received(server: MailServer) -> list[EmailMessage]:
     policy = email.policy.default
-    return [email.message_from_bytes(raw, policy=policy) for raw in server.mails]  # type: ignore[misc] # the default policy makes EmailMessage
+    return [email.message_from_bytes(raw, policy=policy) for raw in server.mails]
 
 
 def test_a_mail_goes_through_a_real_server_with_text_html_and_ids(cast: Cast, server: MailServer) -> None:
