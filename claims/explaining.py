@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 
+from claims.books import plain
 from claims.curves import us
 from claims.models import Allocation, Charge, Price, PriceRule
 from claims.rating import COLUMNS, source_of
@@ -41,6 +42,11 @@ class Explanation:
     @property
     def hours(self) -> Fraction:
         return Fraction(self.microseconds, money.MICROSECONDS_PER_HOUR)
+
+    @property
+    def list_price(self) -> str:
+        """Per unit and hour, before the discount."""
+        return plain(self.charge.list_price)
 
     @property
     def percent(self) -> Decimal:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from claims import closing, reconciling, statements
 from claims.closing import UnableToMove
@@ -114,17 +114,32 @@ def statement_export(request: HttpRequest, month: str, slug: str = "") -> HttpRe
     )
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @access.require_keeper_of_accounts
 def statement_move(request: HttpRequest, month: str, slug: str = "") -> HttpResponse:
-    """Into review, back from it, or closed."""
+    """Into review, back from it, or closed, which is asked before."""
     wanted = month_or_404(month)
     project = access.get_project_or_404(person(request), slug) if slug else None
+    back = (
+        reverse("statement-detail", args=[wanted, project.slug])
+        if project
+        else reverse("statement-nobody", args=[wanted])
+    )
+    if request.method != "POST":
+        context = {
+            "title": _("Close %(month)s") % {"month": f"{wanted}, {project or _('Unattributed')}"},
+            "text": _("The statement is rated once more and closed, for good."),
+            "consequences": [_("What turns out to be otherwise later is corrected in the next open month.")],
+            "submit_label": _("Close for good"),
+            "post_url": f"{request.path}?action=close",
+            "cancel_url": back,
+        }
+        return htmx.render(request, "components/confirm.html", context)
     common: dict[str, Any] = {
         "project": project, "month": wanted, "zone": zone(), "actor": person(request),
         "now": timezone.now(), "source_ip": source_ip(request),
     }  # fmt: skip
-    action = request.POST.get("action", "")
+    action = request.POST.get("action") or request.GET.get("action", "")
     try:
         if action == "close":
             closing.close(**common)
@@ -136,9 +151,7 @@ def statement_move(request: HttpRequest, month: str, slug: str = "") -> HttpResp
             messages.error(request, _("The desk cannot make sense of what was sent."))
     except UnableToMove as unable:
         messages.error(request, unable.message)
-    if project is None:
-        return htmx.redirect(request, "statement-nobody", str(wanted))
-    return htmx.redirect(request, "statement-detail", str(wanted), project.slug)
+    return htmx.redirect(request, back)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

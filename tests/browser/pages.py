@@ -222,6 +222,8 @@ PAGES: tuple[Page, ...] = (
     at("statement-detail", *KNOWN, month="2026-01", slug="tides"),
     at("statement-detail", *KNOWN, month="2026-01", slug="tides", query="print=1", variant="print"),
     at("statement-nobody", *ACCOUNTS, month="2026-01"),
+    at("statement-move", *KEEPERS, month="2026-01", slug="tides"),
+    at("statement-nobody-move", *KEEPERS, month="2026-01"),
     at("statement-move-all", *KEEPERS, month="2026-01", action="close"),
     at("reconciliation", *ACCOUNTS, month="2026-01"),
     at("charge-list", *KNOWN, month="2026-01", slug="tides"),
@@ -292,8 +294,6 @@ BARE = (
 # Other patterns by what they are: "post" answers no GET, "file" is downloaded, "part" is put into a page.
 NOT_PAGES: dict[str, str] = {
     "set_language": "post",
-    "statement-move": "post",
-    "statement-nobody-move": "post",
     "adjustment-decide": "post",
     "statement-export": "file",
     "statement-nobody-export": "file",
