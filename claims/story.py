@@ -13,6 +13,7 @@ from django_stubs_ext import StrOrPromise
 from claims import manifests, snippets
 from claims.advance import Mirror
 from claims.charges import charges_of_request
+from claims.drift import Difference, differences
 from claims.engine import claim_of, node_tolerations
 from claims.models import FINAL_STATES, Decision, Request
 from claims.preview import FleetOf, reasons_of
@@ -20,7 +21,7 @@ from claims.pricing import Statement
 from claims.queueing import KUEUE_REFUSES
 from claims.rehearsal import manifest_of
 from claims.requests import CANCELLABLE, RELEASABLE
-from claims.states import PodFacts
+from claims.states import ClaimFacts, PodFacts
 from inventory.coverage import Coverage, coverage_of
 from inventory.models import Claim, ClaimDevice, LocalQueue
 from inventory.snapshot import fleet
@@ -106,7 +107,11 @@ class Story:
     # Claims that have their devices, of all claims: "n of m".
     allocated: int
     claims: int
+    # These claims, of a template.
+    made: Sequence[ClaimFacts]
     devices: Sequence[DeviceHeld]
+    # What somebody else changed about its objects.
+    drift: Sequence[Difference]
     cost: Statement
     timeline: Sequence[Step]
     decisions: Sequence[Decision]
@@ -145,6 +150,11 @@ class Story:
         return self.request.state == State.FAILED
 
     @property
+    def mend(self) -> str:
+        """Commands that put right what can be put right."""
+        return "\n".join(one.mend for one in self.drift if one.mend)
+
+    @property
     def users(self) -> Sequence[PodFacts]:
         """Pods of people that have the device."""
         return [pod for pod in self.pods if not pod.hold and pod.node and not pod.finished]
@@ -162,6 +172,8 @@ class Story:
             self.coverage.in_step,
             self.pods,
             self.devices,
+            self.made,
+            self.drift,
             self.timeline,
             [decision.pk for decision in self.decisions],
             cost,
@@ -183,6 +195,8 @@ def story(*, request: Request, now: datetime) -> Story:
         pods=situation.pods,
         allocated=len(situation.allocated),
         claims=len(situation.claims),
+        made=sorted(situation.claims, key=lambda claim: claim.name),
+        drift=differences(request),
         devices=_devices(mirror.claims.get(str(request.key), [])),
         cost=charges_of_request(request=request, now=now),
         timeline=_timeline(request),
