@@ -5,19 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.db.models import Count
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.db.models import Count, QuerySet
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from inventory import contract
+from inventory import inner_tables as inner
 from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage, coverage_of, coverage_of_all
 from inventory.models import Cluster, DeviceTaintRule, Node, Pool, Stream, SyncProblem
 from inventory.tallies import Tally, tallies
-from portal import csvs, htmx, lists
+from portal import csvs, htmx, lists, tables
 from portal.access import may_administer, may_read_everything, person
 from portal.lists import Choice, Column, Listing
 
@@ -149,16 +150,20 @@ def _line(row: ClusterRow) -> tuple[Any, ...]:
 
 
 @require_safe
-def cluster_detail(request: HttpRequest, name: str) -> HttpResponse:
+def cluster_detail(request: HttpRequest, name: str) -> HttpResponseBase:
     """One cluster: the state of every stream, what could not be read, pools that are unfit, counted units."""
+    if (back := tables.remembered(request, inner.OF_CLUSTER)) is not None:
+        return back
     cluster = get_object_or_404(Cluster.objects.defer("kubeconfig_encrypted"), name=name)
+    if wanted := tables.csv_wanted(request):
+        return _csv(wanted, cluster, sees_all=may_read_everything(person(request)))
     streams = sorted(cluster.streams.all(), key=_stream_place)
     coverage = coverage_of(cluster, streams, now=timezone.now())
     viewer = person(request)
     problems = cluster.problems.order_by("-seen_at", "pk")
     troubled = dict(problems.order_by().values_list("resource").annotate(Count("pk")))
-    unfit = Pool.objects.filter(cluster=cluster).exclude(complete=True, problem="").order_by("driver", "name")
-    advertising = Node.objects.filter(cluster=cluster).exclude(capacity={}).order_by("name")
+    unfit = _unfit(cluster)
+    advertising = _advertising(cluster)
     page = Paginator(advertising, NODES_PER_PAGE).get_page(request.GET.get("page"))
     counted = counted_resources(list(page.object_list))
     context = {
@@ -175,11 +180,47 @@ def cluster_detail(request: HttpRequest, name: str) -> HttpResponse:
         "taint_rules": DeviceTaintRule.objects.filter(cluster=cluster).order_by("name")[:RULES_SHOWN],
         "page": page,
         "counted": [CountedRow(node, counted.get(node.pk, ())) for node in page.object_list],
+        "tables": tables.read(request, inner.OF_CLUSTER),
         "may_administer": may_administer(viewer),
         # Where the API server is and how the desk signs in there is for those who run it.
         "sees_connection": may_read_everything(viewer),
     }
     return htmx.render(request, "inventory/cluster_detail.html", context, partial="live")
+
+
+def _unfit(cluster: Cluster) -> QuerySet[Pool]:
+    return Pool.objects.filter(cluster=cluster).exclude(complete=True, problem="").order_by("driver", "name")
+
+
+def _advertising(cluster: Cluster) -> QuerySet[Node]:
+    return Node.objects.filter(cluster=cluster).exclude(capacity={}).order_by("name")
+
+
+def _csv(wanted: str, cluster: Cluster, *, sees_all: bool) -> HttpResponseBase:
+    """One of the tables inside the page, whole; as much of it as the reader may see."""
+    problems = cluster.problems.order_by("-seen_at", "pk")
+    if wanted == inner.STREAMS.name:
+        troubled = dict(problems.order_by().values_list("resource").annotate(Count("pk")))
+        streams = sorted(cluster.streams.all(), key=_stream_place)
+        rows = [(stream, troubled.get(stream.resource, 0)) for stream in streams]
+        header, lines = inner.STREAM_HEADER, inner.stream_lines(rows, messages=sees_all)
+    elif wanted == inner.PROBLEMS.name:
+        seen = _problems(list(problems), names=sees_all)
+        header = inner.PROBLEM_HEADER
+        lines = inner.problem_lines((row.problem, row.name, row.path, row.reason) for row in seen)
+    elif wanted == inner.POOLS.name:
+        header, lines = inner.POOL_HEADER, inner.pool_lines(_unfit(cluster))
+    elif wanted == inner.TAINTS.name:
+        rules = DeviceTaintRule.objects.filter(cluster=cluster).order_by("name")
+        header, lines = inner.TAINT_HEADER, inner.taint_lines(rules)
+    elif wanted == inner.UNITS.name:
+        nodes = list(_advertising(cluster))
+        counted = counted_resources(nodes)
+        header = inner.UNIT_HEADER
+        lines = inner.unit_lines((node, counted.get(node.pk, ())) for node in nodes)
+    else:
+        raise Http404
+    return csvs.download(f"{wanted}-{cluster.name}.csv", header, lines)
 
 
 def _problems(problems: Sequence[SyncProblem], *, names: bool) -> list[ProblemRow]:
