@@ -28,9 +28,9 @@ class Verdict(models.TextChoices):
 
     FREE = "free", _("free now")
     BUSY = "busy", _("busy")
-    GROW = "can-grow", _("none now, but a pool can grow")
-    OUT = "out-of-service", _("there, but out of service")
-    IMPOSSIBLE = "impossible", _("no such device anywhere on this cluster")
+    GROW = "can-grow", _("a pool can grow")
+    OUT = "out-of-service", _("out of service")
+    IMPOSSIBLE = "impossible", _("impossible here")
     UNKNOWN = "unknown", _("unknown")
 
 
