@@ -13,7 +13,6 @@ from django_stubs_ext import StrOrPromise
 from claims.launches import OVER, THERE
 from claims.models import Launch, LaunchTemplate, Request
 from inventory.models import Job, Pod, PodEvent
-from portal import access
 from portal.accounts.models import User
 
 State = Launch.State
@@ -69,14 +68,14 @@ def launchable(request: Request) -> list[LaunchTemplate]:
     return list(LaunchTemplate.objects.for_request(request).order_by("name"))
 
 
-def launches_context(request: Request, user: User) -> dict[str, Any]:
+def launches_context(request: Request, *, may_act: bool) -> dict[str, Any]:
     """What the part of a request's page needs that tells of launches."""
     told, over = told_of(request), request.state in OVER
     return {
         "launches": told,
         "launchable": [] if over else launchable(request),
         "launches_finished": over and not any(one.launch.state in THERE for one in told),
-        "may_launch": access.may_work_in(user, request.project),
+        "may_launch": may_act,
     }
 
 

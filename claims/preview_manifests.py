@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from claims import manifests, snippets
 from claims.asking import Reading
 from claims.models import Request
+from claims.rehearsal import api_version
 from claims.stock import wish_of
 
 
@@ -39,6 +40,8 @@ def written(reading: Reading) -> list[Written]:
             purpose=reading.purpose,
         )
         manifest = build(name=name, namespace=reading.namespace, owner=owner, spec=spec)
+        if reading.cluster is not None:
+            manifest = manifests.for_version(manifest, api_version(reading.cluster))
         used = reading.backend == Request.Backend.DRA
         found.append(
             Written(

@@ -226,6 +226,8 @@ def use_of(request: Request) -> snippets.Use:
 
 
 def _queued(request: Request, use: snippets.Use) -> list[tuple[str, str]]:
+    if chosen := request.options.get("queue"):
+        return [(chosen, manifests.as_yaml(snippets.kueue_job(use, queue=chosen)))]
     queues = LocalQueue.objects.filter(cluster=request.cluster, namespace=request.namespace)
     names = queues.order_by("name").values_list("name", flat=True)
     return [(name, manifests.as_yaml(snippets.kueue_job(use, queue=name))) for name in names]

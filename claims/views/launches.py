@@ -118,7 +118,8 @@ def request_launches(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     """The part of a request's page that tells what was started on it; asks again by itself."""
     user = person(request)
     found = get_request_or_404(user, key)
-    context = {"request_": found, **launches_context(found, user)}
+    may_act = access.may_work_in(user, found.project)
+    context = {"request_": found, **launches_context(found, may_act=may_act)}
     finished = context["launches_finished"]
     return htmx.render(request, "claims/launches.html", context, partial="part", finished=finished)
 

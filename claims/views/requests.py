@@ -106,14 +106,15 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
     if htmx.wants_partial(request) and not told.final and request.GET.get("seen") == told.version:
         # Nothing new: htmx leaves the page, and what is selected in it, alone.
         return HttpResponse(status=204)
+    may_act = access.may_work_in(user, found.project)
     context = {
         "story": told,
         "request_": found,
-        **launches_context(found, user),
+        **launches_context(found, may_act=may_act),
         "changes": changes_of(found, user),
         "why_not": why_not(found),
-        "may_act": access.may_work_in(user, found.project),
-        "may_ask": bool(asks.projects_for(user)),
+        "may_act": may_act,
+        "may_ask": may_act or bool(asks.projects_for(user)),
         "may_end": may_end(user, found),
         "may_decide": may_decide(user, found, told.decisions),
     }
