@@ -1,4 +1,4 @@
-"""The ledger at 1,000,000 rows: folding observations, a month of charges, the history page, its CSV.
+"""The ledger at 1,000,000 rows: folding, audit, archive and rebuild, a month, the history page, streams.
 
     python -m benchmarks.ledger [--observations 1000000] [--allocations 1000000] [--rounds 20] [--profile]
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
 NEXT_MONTH = datetime(2026, 11, 1, tzinfo=UTC)
 PROJECTS = 40
+DEVICES = 40_000
 PRODUCTS = [f"Accelerator {number:02}" for number in range(24)]
 CLASSES = ["gpu.example.com", "partition.example.com", "nic.example.com"]
 # Observations of one claim from its creation to its end.
@@ -52,6 +53,7 @@ def main() -> int:
             missed |= measure_month(options.rounds)
             measure_history(options.rounds)
             measure_export()
+            measure_api()
         print(f"peak memory {peak_mib():.0f} MiB; {load()}")
     return int(missed)
 
@@ -83,8 +85,37 @@ def measure_fold(count: int, *, profile: bool) -> bool:
     with clock() as taken:
         storage.reattribute(cluster=cluster)
     print(f"look for intervals to attribute    {taken}")
+    measure_keeping(cluster)
     _wipe()
     return rate < TARGET_PER_SECOND
+
+
+def measure_keeping(cluster: Any) -> None:
+    """The audit of it all, the archive of the months before, and a rebuild from both."""
+    from claims.ledger import archive, storage
+    from claims.ledger.audit import audit
+    from claims.models import Allocation
+
+    with clock() as taken:
+        found = audit(cluster=cluster, now=NEXT_MONTH + timedelta(days=60))
+    print(f"audit {found.pieces} devices   {taken}   {len(found.violations)} violations")
+    before = list(Allocation.objects.order_by("pk").values_list(*_TOLD)[:1000])
+    with clock() as taken:
+        month = NEXT_MONTH + timedelta(days=61)
+        written = archive.archive(cluster=cluster, before=month, now=month)
+    size = sum(one.file.size for one in written) / 2**20
+    print(
+        f"archive {sum(one.file.rows for one in written)} observations   {taken}   {len(written)} files, "
+        f"{size:.0f} MiB; {sum(one.removed for one in written)} rows left the database"
+    )
+    with clock() as taken:
+        folded = storage.rebuild(cluster=cluster)
+    if before != list(Allocation.objects.order_by("pk").values_list(*_TOLD)[:1000]):
+        raise SystemExit("the rebuilt ledger is another one")
+    print(f"rebuild from {folded} observations, archived or not   {taken}")
+
+
+_TOLD = ("claim_uid", "device_name", "started_at", "ended_at", "hardware_id", "project_id", "contested")
 
 
 def _plant_project(cluster: Any) -> None:
@@ -179,11 +210,20 @@ def _wipe() -> None:
     from django.db import connection
 
     from claims.models import Allocation, Consumer, LedgerCursor
-    from inventory.models import Cluster, NamespaceBinding, Observation
+    from inventory.models import (
+        ArchivedObject,
+        Cluster,
+        NamespaceBinding,
+        Observation,
+        ObservationArchive,
+    )
     from portal.accounts.models import Project
 
     with connection.cursor() as cursor:
-        for model in (Allocation, Consumer, LedgerCursor, Observation):
+        for model in (
+            *(Allocation, Consumer, LedgerCursor, Observation),
+            *(ArchivedObject, ObservationArchive),
+        ):
             cursor.execute(f"DELETE FROM {model._meta.db_table}")
     NamespaceBinding.objects.all().delete()
     Cluster.objects.all().delete()
@@ -212,7 +252,8 @@ def _plant_allocations(count: int) -> None:
             ]
         )
     projects = list(Project.objects.order_by("slug").values_list("pk", flat=True))
-    rows = (_allocation(cluster, projects, number) for number in range(count))
+    slots = -(-count // DEVICES)
+    rows = (_allocation(cluster, projects, number, slots) for number in range(count))
     with clock() as taken:
         while lot := list(islice(rows, LOT)):
             bulk.append(lot)
@@ -220,30 +261,33 @@ def _plant_allocations(count: int) -> None:
     print(f"{count} allocations made in {taken.wall:.0f} s")
 
 
-def _allocation(cluster: Any, projects: list[int], number: int) -> "Allocation":
+def _allocation(cluster: Any, projects: list[int], number: int, slots: int) -> "Allocation":
     from claims.models import Allocation
 
-    # Scattered over the month, with a few that begin before it, end after it, or still run.
-    offset = timedelta(seconds=number * 7919 % 2_678_400, microseconds=number * 104_729 % 1_000_000)
-    started = MONTH + offset - timedelta(hours=8 if number % 50 == 0 else 0)
-    length = timedelta(seconds=9 * 3600 + number % 20_000, microseconds=number % 999_983)
-    running = number % 100 == 0
+    # One after the other on each device, with a few that begin before the month or still run.
+    slot, device = divmod(number, DEVICES)
+    width = (NEXT_MONTH - MONTH) / slots
+    offset = slot * width + width / 20 * (number * 7919 % 1_000 / 1_000)
+    started = MONTH + offset - timedelta(hours=8 if slot == 0 and number % 3 == 0 else 0)
+    length = width * (0.3 + 0.6 * (number * 104_729 % 1_000 / 1_000)) + timedelta(microseconds=number % 999)
+    running = slot == slots - 1 and number % 4 == 0
     shared = number % 10 == 0
     uid = f"claim-{number:08}"
     return Allocation(
         cluster=cluster,
-        namespace=f"group-{number % PROJECTS:02}",
+        # A few are of nobody known: their namespace is bound to no project.
+        namespace=f"group-{number % PROJECTS:02}" if number % 97 else "nobody",
         claim_name=uid,
         claim_uid=uid,
         epoch=1,
         driver="gpu.example.com",
-        pool_name=f"node-{number % 5000:05}",
-        device_name=f"gpu-{number % 8}",
+        pool_name=f"node-{device % 5000:05}",
+        device_name=f"gpu-{device // 5000}",
         share_id=f"share-{number}" if shared else "",
         request_name="accelerator",
         admin_access=number % 1000 == 1,
-        node_name=f"node-{number % 5000:05}",
-        hardware_id=f"GPU-{number % 40_000:08}",
+        node_name=f"node-{device % 5000:05}",
+        hardware_id=f"GPU-{device:08}",
         device_class=CLASSES[number % len(CLASSES)],
         product=PRODUCTS[number * 31 % len(PRODUCTS)],
         consumed_capacity={"memory": f"{number % 7 + 1}0Gi"} if shared else {},
@@ -330,6 +374,38 @@ def measure_export() -> None:
         f"CSV of {lines - 2} rows   {taken}   {size / 2**20:.0f} MiB; "
         f"memory {before:.0f} MiB before, at most {max(highest, before):.0f} MiB"
     )
+
+
+def measure_api() -> None:
+    """The same over REST: a page, and all of it as a stream."""
+    from django.test import Client
+
+    from portal.accounts.models import User
+
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(User.objects.create(username="program", password="!", is_auditor=True))
+    times = []
+    for _round in range(5):
+        with clock() as taken:
+            page = client.get("/api/v1/allocations/?limit=1000&project=project-07&from=2026-10-07")
+        assert page.status_code == 200, page.status_code
+        times.append(1000 * taken.wall)
+    print(f"REST, 1000 rows of a project   p50 {percentile(times, 50):.0f} ms")
+    for form in ("ndjson", "csv"):
+        answer: Any = client.get(f"/api/v1/allocations/?format={form}")
+        assert answer.status_code == 200, answer.status_code
+        size, before, highest = 0, memory_mib(), 0.0
+        with clock() as taken:
+            for number, part in enumerate(answer.streaming_content):
+                size += len(part)
+                if number % 200 == 0:
+                    highest = max(highest, memory_mib())
+        print(
+            f"REST, all rows as {form}   {taken}   {size / 2**20:.0f} MiB; memory {before:.0f} MiB before, "
+            f"at most {max(highest, before):.0f} MiB"
+        )
+        again = client.get(f"/api/v1/allocations/?format={form}", headers={"if-none-match": answer["ETag"]})
+        assert again.status_code == 304, again.status_code
 
 
 def analyse() -> None:
