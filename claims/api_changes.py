@@ -102,6 +102,8 @@ class RequestChangesView(ApiView):
     """Changes of one request."""
 
     required_scope = Scope.REQUESTS
+    # One change of a request is open at a time: what is sent again is refused, not done again.
+    post_talks_to_cluster = True
 
     @extend_schema(tags=["changes"], responses={200: ChangeOut(many=True), 404: ProblemOut})
     def get(self, _request: ApiRequest, key: uuid.UUID) -> Response:
