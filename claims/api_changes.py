@@ -148,6 +148,8 @@ class ChangeListView(ApiListView):
 
 class _DecisionView(ApiView):
     required_scope = Scope.REQUESTS
+    # A condition is tried out on the cluster; what was decided is refused a second time.
+    post_talks_to_cluster = True
 
     def decide(self, request: ApiRequest, key: uuid.UUID, verdict: str) -> Response:
         body = _body(request)
@@ -217,6 +219,7 @@ class ChangeWithdrawView(ApiView):
 
 class RequestOfferView(ApiView):
     required_scope = Scope.REQUESTS
+    post_talks_to_cluster = True
 
     @extend_schema(
         tags=["approvals"],
