@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
+from django.utils.formats import number_format
+
 from claims.models import Quota
 from claims.quotas import Standing
 from claims.quotas_facts import gather
@@ -30,7 +32,13 @@ class Row:
 
     @property
     def used(self) -> str:
-        return self.amount(self.standing.used) if self.standing else ""
+        """Of devices the bare number: the limit beside it says what they are."""
+        if self.standing is None:
+            return ""
+        used = self.standing.used
+        if self.quota.kind == Quota.Kind.DEVICES and used is not None:
+            return number_format(int(used))
+        return self.amount(used)
 
     @property
     def asked(self) -> str:

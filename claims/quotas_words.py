@@ -18,6 +18,7 @@ MOST_DEVICES = 1_000_000
 MOST = Decimal(10) ** 12
 MOST_BYTES = 2**60
 _GIB = 2**30
+_TIB = 2**40
 
 
 class WrongLimit(ValueError):
@@ -75,6 +76,8 @@ def amount(value: Fraction | None, *, kind: str, currency: str = "") -> str:
         return _("unknown")
     if kind == Kind.MONEY:
         return money.display(value, currency=currency, language=get_language() or "en")
+    if kind == Kind.MEMORY and value >= _TIB:
+        return _("%(number)s TiB") % {"number": _number(value / _TIB)}
     if kind == Kind.MEMORY:
         return _("%(number)s GiB") % {"number": _number(value / _GIB)}
     if kind == Kind.HOURS:

@@ -66,6 +66,10 @@ _APPEARANCES = {
     "Healthy": Appearance("good", "heartbeat"),
     "Unhealthy": Appearance("bad", "alert-triangle"),
     "Unknown": Appearance("off", "help-circle"),
+    # ResourceQuotas that the desk writes.
+    "due": Appearance("wait", "loader-2"),
+    "written": Appearance("good", "circle-check"),
+    "name-taken": Appearance("bad", "ban"),
     # What nodes report of CDI.
     "in-order": Appearance("good", "circle-check"),
     "drift": Appearance("bad", "alert-triangle"),
