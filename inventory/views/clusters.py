@@ -199,6 +199,7 @@ def _advertising(cluster: Cluster) -> QuerySet[Node]:
 def _csv(wanted: str, cluster: Cluster, *, sees_all: bool) -> HttpResponseBase:
     """One of the tables inside the page, whole; as much of it as the reader may see."""
     problems = cluster.problems.order_by("-seen_at", "pk")
+    header: tuple[str, ...]
     if wanted == inner.STREAMS.name:
         troubled = dict(problems.order_by().values_list("resource").annotate(Count("pk")))
         streams = sorted(cluster.streams.all(), key=_stream_place)

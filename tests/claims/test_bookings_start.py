@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.utils import timezone
 
-from claims import bookings_start, tasks
+from claims import bookings_news, bookings_start, requests, tasks
 from claims.bookings import book, cancel, change
 from claims.bookings_approvals import decide
 from claims.bookings_start import due, start
@@ -91,7 +92,7 @@ def test_started_twice_it_is_one_request(cast: Cast, flavor: Flavor, fake: FakeC
 def test_two_workers_at_once_make_one_request(
     cast: Cast, flavor: Flavor, fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, submit = booked(cast), bookings_start.submit
+    made, submit = booked(cast), requests.submit
 
     def slow(**values: Any) -> Request:
         monkeypatch.setattr(bookings_start, "submit", submit)
@@ -109,7 +110,7 @@ def test_a_crash_before_the_commit_leaves_nothing_and_the_next_try_starts_it(
 ) -> None:
     made = booked(cast)
     with monkeypatch.context() as patch:
-        patch.setattr(bookings_start.news, "started", lambda *_args, **_values: 1 / 0)
+        patch.setattr(bookings_news, "started", lambda *_args, **_values: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             begin(made, fake)
     assert (Request.objects.count(), Booking.objects.get().state) == (0, "booked")
@@ -121,7 +122,7 @@ def test_a_crash_before_the_commit_leaves_nothing_and_the_next_try_starts_it(
 def test_cancelled_while_it_starts_there_is_no_request(
     cast: Cast, flavor: Flavor, fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, submit = booked(cast), bookings_start.submit
+    made, submit = booked(cast), requests.submit
 
     def cancelled_meanwhile(**values: Any) -> Request:
         cancel(booking=Booking.objects.get(), user=cast.owner, now=START)
@@ -238,7 +239,7 @@ def test_the_beat_starts_each_in_a_task_of_its_own(
     monkeypatch.setattr(
         tasks.start_booking, "apply_async", lambda *, kwargs, expires: calls.append(kwargs | {"e": expires})
     )
-    monkeypatch.setattr(tasks.timezone, "now", lambda: NOW)
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
     tasks.start_bookings()
 
     assert calls == [{"booking_id": made.pk, "e": tasks.EXPIRES}]
