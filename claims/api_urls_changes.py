@@ -1,10 +1,12 @@
-"""REST of changes of requests."""
+"""REST of what a request is before it is sent, and of its changes."""
 
 from django.urls import path
 
-from claims import api_changes
+from claims import api_changes, api_drafts
 
 urlpatterns = [
+    path("request-drafts/", api_drafts.DraftListView.as_view(), name="api-draft-list"),
+    path("request-drafts/<uuid:key>/", api_drafts.DraftDetailView.as_view(), name="api-draft-detail"),
     path(
         "requests/<uuid:key>/changes/", api_changes.RequestChangesView.as_view(), name="api-request-changes"
     ),

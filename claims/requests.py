@@ -19,7 +19,7 @@ from claims.approval_rules import approval_for
 from claims.asking import Ask, UnableToSubmit
 from claims.asks import parse, parse_key
 from claims.bookings_conflicts import keep_clear
-from claims.models import Flavor, Request, RequestChange
+from claims.models import Draft, Flavor, Request, RequestChange
 from claims.quotas_guard import OverQuota
 from claims.reading import WHOLE
 from claims.rehearsal import Connect, rehearse
@@ -89,6 +89,7 @@ def submit(
             keep_clear(request=request, now=now)
             request.save(force_insert=True)
             record(request, "request.submit", actor=user, now=now, after=_summary(request), ip=source_ip)
+            Draft.objects.filter(key=request.key, owner=user).delete()
             if request.state == State.WAITING_FOR_APPROVAL:
                 news.tell_approvers(request, now=now)
             if request.due_at is not None:

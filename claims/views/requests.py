@@ -18,6 +18,7 @@ from claims.approvals import decidable, may_decide
 from claims.asking import UnableToSubmit
 from claims.browse import get_request_or_404, may_end
 from claims.changed import changes_of
+from claims.drafts import get_draft_or_404
 from claims.forms import RequestForm, initial_values
 from claims.launched import launches_context, told_of
 from claims.listing import REQUEST_HEADER, request_lines, requests_for
@@ -83,6 +84,7 @@ def request_create(request: HttpRequest) -> HttpResponse:
         return htmx.redirect(request, "request-detail", made.key)
     given, told = _filled_in(request, user)
     values = initial_values(user=user, now=now, chosen={**given, **request.GET.dict()})
+    values["key"] = given.get("key") or values["key"]
     # What somebody else once typed is judged at once; what nobody has typed yet is not.
     errors = asks.read(values, user=user, now=now).errors if told else None
     return form_page(request, RequestForm(user=user, now=now, values=values, errors=errors), told=told)
@@ -208,6 +210,10 @@ def _filled_in(request: HttpRequest, user: User) -> tuple[Mapping[str, str], tup
     if key := _key(request.GET.get("saved")):
         saved = get_saved_or_404(user, key)
         return saved.values, ("info", _("Filled in from “%(name)s”.") % {"name": saved.name})
+    if key := _key(request.GET.get("draft")):
+        # With the draft's key: kept again it is the same draft, sent it is no draft any more.
+        draft = get_draft_or_404(user, key)
+        return draft.values | {"key": str(draft.key)}, ("info", _("Your draft, as you left it."))
     return {}, None
 
 

@@ -20,6 +20,7 @@ from claims.manifests import REQUEST_LABEL
 from claims.models import (
     Allocation,
     Booking,
+    Draft,
     Flavor,
     GrowablePool,
     HolderMessage,
@@ -258,6 +259,9 @@ def make_world(answering: AccessCluster) -> World:
                 offered_by=cast.lead,
             ).key,
             "saved": saved.key,
+            "owners-draft": Draft.objects.create(
+                owner=cast.member, values={"count": "2"}, created_at=now, changed_at=now
+            ).key,
             "starter": starter.slug,
             "launch": launch.key,
             "finding": finding.pk,

@@ -21,6 +21,7 @@ from claims.models import (
     Allocation,
     Booking,
     Consumer,
+    Draft,
     Flavor,
     GrowablePool,
     HolderMessage,
@@ -154,6 +155,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
         cast=cast,
         things={
             "saved": _saved(cast).key,
+            "draft": _draft(cast).key,
             "launch": _launch(cast, requests["request-in-use"]).key,
             **fleet,
             **requests,
@@ -635,6 +637,14 @@ def _quotas(cast: Cast, cluster: ClusterRow, size: int) -> dict[str, Any]:
             message="gpu.nvidia.com.deviceclass.resource.k8s.io/devices: 2k" if number % 2 else "",
         )  # fmt: skip
     return {"quota": devices.key, "quota-over": over.key}
+
+
+def _draft(cast: Cast) -> Draft:
+    """A request that the member has begun."""
+    now = timezone.now()
+    values = {"count": "2", "flavor": "h100", "purpose": "Ensemble for the Wadden Sea", "project": "tides"}
+    made: Draft = Draft.objects.create(owner=cast.member, values=values, created_at=now, changed_at=now)
+    return made
 
 
 def _saved(cast: Cast) -> SavedRequest:
