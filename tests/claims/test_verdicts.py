@@ -3,12 +3,16 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from claims.models import GrowablePool
 from claims.preview import Preview
 from claims.verdicts import Verdict
-from inventory.models import Cluster, Node
+from inventory.models import Cluster, DeviceClass, Node
+from portal.dra import model as dra
+from portal.dra.fleet import Fleet
+from portal.dra.model import Taint, decode_object
 from tests.claims import catalogue
 from tests.claims.conftest import NOW, Cast
 from tests.claims.test_preview import build, told
@@ -25,6 +29,22 @@ def growable(cluster: Cluster, **columns: Any) -> GrowablePool:
         "memory": "80Gi", "changed_at": NOW,
     }  # fmt: skip
     return GrowablePool.objects.create(cluster=cluster, **default | columns)
+
+
+def with_classes(fleet: Fleet, **expressions: str) -> Fleet:
+    """The fleet with further classes, each by its expression."""
+    for name, expression in expressions.items():
+        made = decode_object(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "DeviceClass",
+                "metadata": {"name": name},
+                "spec": {"selectors": [{"cel": {"expression": expression}}]},
+            }
+        )
+        assert isinstance(made, dra.DeviceClass)
+        fleet.classes[name] = made
+    return fleet
 
 
 def words(result: Preview, code: str) -> list[str]:
@@ -93,19 +113,7 @@ def test_a_pool_with_all_its_nodes_cannot_grow(cast: Cast, values: dict[str, Any
 def test_a_class_without_any_device_is_impossible_or_growing_and_never_refused(
     cast: Cast, values: dict[str, Any], cluster: Cluster
 ) -> None:
-    from portal.dra.model import DeviceClass, decode_object
-
-    fleet = build()
-    made = decode_object(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": "none"},
-            "spec": {"selectors": [{"cel": {"expression": "false"}}]},
-        }
-    )
-    assert isinstance(made, DeviceClass)
-    fleet.classes["none"] = made
+    fleet = with_classes(build(), none="false")
     result = told(cast, values, fleet, device_class="none")
     assert (result.verdict, result.matching, list(result.remarks)) == (Verdict.IMPOSSIBLE, 0, [])
     assert "No device of the cluster" in result.warnings[0]
@@ -113,10 +121,27 @@ def test_a_class_without_any_device_is_impossible_or_growing_and_never_refused(
     assert told(cast, values, fleet, device_class="none").verdict == Verdict.GROW
 
 
-def test_less_memory_is_suggested_where_it_would_fit(cast: Cast, values: dict[str, Any]) -> None:
-    result = told(cast, values, build(held=2), device_class="gpu", min_memory="60Gi")
-    # The engine's fleet has no class "gpu": nothing is suggested that it has not confirmed.
-    assert result.suggestions == ()
+def test_less_memory_is_suggested_where_it_would_fit(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    DeviceClass.objects.filter(name="gpu").update(name="any")
+    asked = {"device_class": "any", "min_memory": "60Gi"}
+    result = told(cast, values, with_classes(build(held=2), any="true"), **asked)
+    assert result.verdict == Verdict.BUSY
+    assert words(result, "memory") == ["With at least 40Gi of memory each, it would fit now."]
+
+
+def test_a_taint_of_nodes_is_named_with_who_can_tolerate_it(cast: Cast, values: dict[str, Any]) -> None:
+    fleet = build()
+    taint = Taint(key="dedicated", value="night", effect="NoSchedule")
+    node = fleet.nodes["node-h100"]
+    spec = msgspec.structs.replace(node.spec, taints=(taint,))
+    fleet.nodes["node-h100"] = msgspec.structs.replace(node, spec=spec)
+    result = told(cast, values, fleet)
+    assert result.verdict == Verdict.OUT
+    (said,) = words(result, "node-taint")
+    assert "dedicated=night:NoSchedule" in said
+    assert "administrator" in said
 
 
 def test_another_flavor_is_suggested_that_would_fit(
@@ -143,3 +168,35 @@ def test_what_a_hold_s_priority_means_is_said(cast: Cast, values: dict[str, Any]
     asked = {"flavor": "h100", "device_class": "", "duration": "2", "duration_unit": "hours"}
     assert "frees no device" in told(cast, values | asked, build(held=2)).priority_words
     assert timedelta(hours=2) == told(cast, values | asked, build()).reading.duration
+
+
+def test_a_class_stands_in_for_units_where_no_plugin_serves(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    """KEP-5004: the scheduler makes a claim for Pods that ask for the resource."""
+    made = catalogue.flavor("units")
+    catalogue.placement(made, cluster, device_class="", extended_resource="nvidia.com/gpu")
+    asked = {"flavor": "units", "device_class": "", "shape": "", "duration": "2", "duration_unit": "hours"}
+    fleet = build()
+    assert told(cast, values | asked, fleet).verdict == Verdict.IMPOSSIBLE
+    found = fleet.classes["h100"]
+    spec = msgspec.structs.replace(found.spec, extended_resource_name="nvidia.com/gpu")
+    fleet.classes["h100"] = msgspec.structs.replace(found, spec=spec)
+    result = told(cast, values | asked, fleet)
+    assert (result.verdict, result.nodes, result.free, result.room) == (Verdict.FREE, ["node-h100"], 2, 2)
+
+
+def test_units_that_are_used_are_busy_and_a_pool_may_bring_more(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    catalogue.placement(
+        catalogue.flavor("units", max_count=8), cluster, device_class="", extended_resource="nvidia.com/gpu"
+    )
+    catalogue.units(cluster, used=3)
+    asked = {"flavor": "units", "device_class": "", "shape": "", "duration": "2", "duration_unit": "hours"}
+    assert told(cast, values | asked, build()).verdict == Verdict.FREE
+    assert told(cast, values | asked, build(), count="2").verdict == Verdict.BUSY
+    assert told(cast, values | asked, build(), count="5").verdict == Verdict.IMPOSSIBLE
+    growable(cluster, device_class="", extended_resource="nvidia.com/gpu", devices=8)
+    assert told(cast, values | asked, build(), count="5").verdict == Verdict.GROW
+    assert told(cast, values | asked, build(cordoned=True), count="4").verdict == Verdict.GROW
