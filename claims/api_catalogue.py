@@ -18,6 +18,7 @@ from claims import derive, flavors, placements
 from claims.api_answers import ProblemOut
 from claims.catalogue import Entry, entries_of
 from claims.flavors import UnableToChangeFlavor
+from claims.icons import ICONS
 from claims.models import Flavor, Placement, Request
 from claims.placement_terms import COLUMNS, read_terms
 from claims.pricing import plain, price_list
@@ -39,7 +40,7 @@ class FlavorIn(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField(required=False)
     offers = serializers.CharField(required=False, help_text="One point a line.")
-    icon = serializers.ChoiceField(choices=list(flavors.ICONS), required=False)
+    icon = serializers.ChoiceField(choices=list(ICONS), required=False)
     min_count = serializers.IntegerField(required=False)
     default_count = serializers.IntegerField(required=False)
     max_count = serializers.IntegerField(required=False)

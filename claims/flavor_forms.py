@@ -11,7 +11,8 @@ from django.contrib.auth.models import Group
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from claims.flavors import ICONS, MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
+from claims.flavors import MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
+from claims.icons import ICONS
 from claims.models import Flavor, Placement
 from claims.placement_terms import COLUMNS
 from claims.tolerations import lines_of
@@ -65,7 +66,7 @@ class FlavorForm(DomainForm):
         widget=forms.Textarea(attrs={"rows": 3, "maxlength": 1000}),
     )
     icon = forms.CharField(
-        label=_("Icon"), widget=forms.RadioSelect(choices=[(name, name) for name in ICONS])
+        label=_("Icon"), widget=forms.RadioSelect(choices=list(ICONS.items()))
     )
     min_count = forms.CharField(label=_("Devices, at least"), widget=_number(MAX_COUNT))
     default_count = forms.CharField(label=_("usually"), widget=_number(MAX_COUNT))

@@ -16,6 +16,7 @@ from django.forms import ValidationError
 from django.utils.translation import gettext as _
 
 from claims.hold_terms import read_hold
+from claims.icons import ICONS
 from claims.models import Flavor
 from claims.reading import (
     WHOLE,
@@ -33,10 +34,6 @@ from portal.dra.quantity import Quantity
 
 T = TypeVar("T")
 
-ICONS = (
-    *("cpu", "cpu-2", "device-desktop", "server-2", "bolt", "rocket", "brain", "photo", "flask", "atom"),
-    *("chart-dots", "network", "database", "box", "layout-grid", "puzzle", "school", "telescope", "dna-2"),
-)
 MAX_COUNT = 32
 HOUR = timedelta(hours=1)
 MAX_HOURS = 90 * 24
@@ -176,7 +173,9 @@ def read_terms(values: Mapping[str, object]) -> Terms:
         name=seen.text("name", 120),
         description=seen.text("description", 1000),
         offers=seen.text("offers", 1000),
-        icon=seen.attempt("icon", lambda: _or(read_choice, values, "icon", ICONS, plain.icon), plain.icon),
+        icon=seen.attempt(
+            "icon", lambda: _or(read_choice, values, "icon", list(ICONS), plain.icon), plain.icon
+        ),
         min_count=seen.number("min_count", plain.min_count, MAX_COUNT),
         default_count=seen.number("default_count", plain.default_count, MAX_COUNT),
         max_count=seen.number("max_count", plain.max_count, MAX_COUNT),

@@ -13,7 +13,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from claims import derive, flavors, placements
 from claims.flavor_forms import FlavorForm, PlacementForm, flavor_values, placement_values
-from claims.flavors import ICONS, Terms, UnableToChangeFlavor
+from claims.flavors import Terms, UnableToChangeFlavor
+from claims.icons import ICONS
 from claims.models import Flavor, Placement
 from claims.placement_terms import read_terms
 from claims.places import choices_of
@@ -218,7 +219,7 @@ def _flavor_page(
     context = {
         "form": form,
         "flavor": flavor,
-        "icons": ICONS,
+        "icons": ICONS.items(),
         "icon": form["icon"].value() or "cpu",
         "places": [(placement, chosen[placement.pk], placements.findings(placement)) for placement in placed],
         "stages": Placement.Stage.choices,
