@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from claims.idle_cost import rate_idle
 from claims.models import Adjustment, Charge, Dispute, Statement, StatementLine
 from claims.months import Month
 from claims.rated import rate_month
@@ -89,6 +90,8 @@ def close(
     been `rated`). Raises UnableToMove while something about it is undecided."""
     if not rated:
         rate_month(month=month, zone=zone)
+        if project is None:
+            rate_idle(month=month, zone=zone, now=now)
     with transaction.atomic():
         row = Statement.objects.select_for_update().filter(project=project, month=str(month)).first()
         if row is None or row.state != State.REVIEW:
@@ -140,6 +143,7 @@ def move_all(
     moved, refused = 0, []
     if action == "close":
         rate_month(month=month, zone=zone)
+        rate_idle(month=month, zone=zone, now=now)
     for project in projects:
         if states.get(project.pk if project else None, State.OPEN) != wanted:
             continue

@@ -11,6 +11,7 @@ from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
 from claims import budgets, centres
+from claims.idle_cost import rate_idle
 from claims.models import CostCentre, LedgerCursor, PriceBook, Statement
 from claims.months import Month, zone_named
 from claims.rated import rate_month
@@ -21,6 +22,7 @@ from portal.accounts.models import Project
 MONTHS = 3
 LOCK = "claims:rating"
 LOCKED_FOR = 1_800
+IDLE_EVERY = 3_600
 
 
 @shared_task(name="claims.money_tasks.rate", ignore_result=True)
@@ -46,6 +48,9 @@ def rate_changed(*, now: datetime) -> list[Month]:
             rate_month(month=month, zone=zone)
             cache.set(key, state, timeout=None)
             done.append(month)
+        # Idle time grows with every moment: now and then is enough before the month is reviewed.
+        if cache.add(f"claims:idle:{month}", 1, timeout=IDLE_EVERY):
+            rate_idle(month=month, zone=zone, now=now)
         month = month.previous()
     return done
 

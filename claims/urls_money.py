@@ -23,6 +23,7 @@ urlpatterns = [
     path(
         "statements/<str:month>/unattributed.csv", statements.statement_export, name="statement-nobody-export"
     ),
+    path("statements/<str:month>/idle/pass-on/", statements.idle_pass_on, name="idle-pass-on"),
     path("statements/<str:month>/of/<slug:slug>/", statements.statement_detail, name="statement-detail"),
     path("statements/<str:month>/of/<slug:slug>/move/", statements.statement_move, name="statement-move"),
     path("statements/<str:month>/of/<slug:slug>.csv", statements.statement_export, name="statement-export"),

@@ -116,10 +116,19 @@ def _overlaps(cluster: Cluster) -> Iterator[Violation]:
 
 
 def _conserve(cluster: Cluster, now: datetime, found: Audited) -> None:
+    seen = watched(_coverage(cluster, now), since=moment(0), now=now)
+    found.since = moment(seen.known_from) if seen is not None else None
+    for piece, _members, blanks in pieces(cluster, now):
+        _judge(piece, blanks, found)
+
+
+def pieces(
+    cluster: Cluster, now: datetime
+) -> Iterator[tuple[Piece, Sequence[DeviceName], Sequence[tuple[int, int]]]]:
+    """Every piece of hardware with the devices that it is published as, and the times that nobody saw."""
     ends = us(now)
     seen = watched(_coverage(cluster, now), since=moment(0), now=now)
     blanks = seen.blanks(0, ends) if seen is not None else []
-    found.since = moment(seen.known_from) if seen is not None else None
     world = _World.load(cluster, ends)
     shared: dict[str, Piece] = {}
     for name, rows in groupby(_rows(cluster), key=lambda row: tuple(row[:3])):
@@ -129,21 +138,21 @@ def _conserve(cluster: Cluster, now: datetime, found: Audited) -> None:
         if not sets:
             piece = world.piece(device)
             piece.uses = [Use(use.start, use.end, use.parts) for use in uses]
-            _judge(piece, blanks, found)
+            yield piece, [device], blanks
         for one in sets:
             piece = shared.setdefault(_named(device, one), Piece(_named(device, one)))
             piece.uses += [Use(use.start, use.end, use.of_set(one)) for use in uses]
     for device in world.left():
         sets = world.sets_of(device)
         if not sets:
-            _judge(world.piece(device), blanks, found)
+            yield world.piece(device), [device], blanks
         for one in sets:
             shared.setdefault(_named(device, one), Piece(_named(device, one)))
     for named, piece in shared.items():
         for device in world.members(named):
             piece.published += world.published.get(device, ())
             piece.barred += world.barred.get(device, ())
-        _judge(piece, blanks, found)
+        yield piece, world.members(named), blanks
 
 
 def _named(device: DeviceName, counter_set: str) -> str:

@@ -74,6 +74,47 @@ class Excess(NamedTuple):
 def add_up(piece: Piece, blanks: Sequence[tuple[int, int]]) -> tuple[Sums, Excess | None]:
     """The piece's sums, and where they cannot be. `blanks` are the times that nobody saw, in order."""
     sums, excess = Sums(), None
+    for cell in _told(piece, blanks):
+        time = cell.end - cell.start
+        rest = cell.exists - cell.share
+        sums.existence += cell.exists * time
+        sums.allocated += cell.share * time
+        if rest < 0 and excess is None:
+            excess = Excess(cell.start, cell.most, cell.share)
+        setattr(sums, cell.rest, getattr(sums, cell.rest) + rest * time)
+    return sums, excess
+
+
+def idle(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, Fraction]]:
+    """When how much of the piece was there, to be had, seen, and held by nobody: [start, end) in order, in
+    microseconds since 1970; neighbours of one share are one."""
+    last: tuple[int, int, Fraction] | None = None
+    for cell in _told(piece, blanks):
+        rest = Fraction(cell.exists - cell.share)
+        if cell.rest != "idle" or rest <= 0:
+            continue
+        if last is not None and (last[1], last[2]) == (cell.start, rest):
+            last = last[0], cell.end, rest
+            continue
+        if last is not None:
+            yield last
+        last = cell.start, cell.end, rest
+    if last is not None:
+        yield last
+
+
+class _Cell(NamedTuple):
+    """A stretch of time; `rest` is what the part that nobody holds counts as, `most` what is used most."""
+
+    start: int
+    end: int
+    exists: int
+    share: Number
+    rest: str
+    most: str
+
+
+def _told(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[_Cell]:
     used: dict[str, Number] = defaultdict(int)
     published = barred = 0
     blank = 0
@@ -87,20 +128,14 @@ def add_up(piece: Piece, blanks: Sequence[tuple[int, int]]) -> tuple[Sums, Exces
         if start == end:
             continue
         share = max(used.values(), default=0)
-        time = end - start
         exists = 1 if published > 0 or share > 0 else 0
-        rest = exists - share
-        sums.existence += exists * time
-        sums.allocated += share * time
-        if rest < 0 and excess is None:
-            excess = Excess(start, max(used, key=lambda name: used[name]), share)
-        if rest > 0 and blank:
-            sums.unknown += rest * time
-        elif rest > 0 and 0 < published <= barred:
-            sums.unavailable += rest * time
-        else:
-            sums.idle += rest * time
-    return sums, excess
+        rest = "idle"
+        if exists > share and blank:
+            rest = "unknown"
+        elif exists > share and 0 < published <= barred:
+            rest = "unavailable"
+        most = max(used, key=lambda name: used[name]) if used else ""
+        yield _Cell(start, end, exists, share, rest, most)
 
 
 class _Step(NamedTuple):

@@ -9,10 +9,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import closing, reconciling, statements
+from claims import closing, idle_cost, reconciling, statements
 from claims.closing import UnableToMove
+from claims.idle_cost import UnableToPassOn
 from claims.models import Adjustment, BookedTotal, Statement
 from claims.months import Month, NoMonth, zone_named
 from claims.reconciling import UnableToImport
@@ -193,6 +194,25 @@ def statement_move_all(request: HttpRequest, month: str, action: str) -> HttpRes
         "cancel_url": _list_of(wanted),
     }
     return htmx.render(request, "components/confirm.html", context)
+
+
+@require_POST
+@access.require_keeper_of_accounts
+def idle_pass_on(request: HttpRequest, month: str) -> HttpResponse:
+    """Idle cost of a month, passed on to who used devices."""
+    wanted = month_or_404(month)
+    try:
+        count = idle_cost.pass_on(month=wanted, zone=zone(), actor=person(request), now=timezone.now())
+    except UnableToPassOn as unable:
+        messages.error(request, unable.message)
+    else:
+        said = ngettext(
+            "Idle time is passed on to %(count)s project.",
+            "Idle time is passed on to %(count)s projects.",
+            count,
+        )
+        messages.success(request, said % {"count": count})
+    return htmx.redirect(request, "statement-nobody", str(wanted))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -297,6 +297,7 @@ BARE = (
 NOT_PAGES: dict[str, str] = {
     "set_language": "post",
     "adjustment-decide": "post",
+    "idle-pass-on": "post",
     "statement-export": "file",
     "statement-nobody-export": "file",
     "price-draft-create": "post",
