@@ -13,7 +13,7 @@ from claims.models import Bound, LedgerAudit, LedgerPolicy
 from inventory.models import Cluster, ObservationArchive
 
 LABELS: dict[str, Promise] = {
-    "allocated": _("Allocated"),
+    "allocated": _("Held"),
     "idle": _("Idle"),
     "unavailable": _("Unavailable"),
     "unknown": _("Unknown"),
