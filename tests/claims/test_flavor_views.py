@@ -212,3 +212,12 @@ def test_a_place_of_another_flavor_is_not_found_under_this_one(cast: Cast, serve
     catalogue.flavor("other")
     url = reverse("placement-edit", args=["other", served.pk])
     assert signed_in(cast.admin).get(url).status_code == 404
+
+
+def test_icons_are_offered_by_what_they_show(cast: Cast) -> None:
+    client = Client()
+    client.force_login(cast.admin)
+    page = client.get(reverse("flavor-create")).content.decode()
+
+    assert 'aria-label="Rocket"' in page
+    assert "Icon 1" not in page
