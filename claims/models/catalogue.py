@@ -57,7 +57,7 @@ class Flavor(models.Model):
     description = models.CharField(max_length=1000, blank=True)
     # What it gives, one point a line.
     offers = models.CharField(max_length=1000, blank=True)
-    # One of `claims.flavors.ICONS`.
+    # One of `claims.icons.ICONS`.
     icon = models.CharField(max_length=40, default="cpu")
     position = models.PositiveIntegerField(default=0)
 
