@@ -122,6 +122,7 @@ class FlavorForm(DomainForm):
     hold_priority_class = forms.CharField(
         label=_("Their PriorityClass"),
         required=False,
+        help_text=_("It orders Pods that wait; it frees no device that is held."),
         widget=forms.TextInput(attrs=_PLAIN | {"maxlength": 253}),
     )
     hold_tolerations = forms.CharField(
