@@ -65,7 +65,7 @@ def run(*, nodes: int, rounds: int, profile: bool = False) -> int:
     print(f"{nodes} nodes, {Device.objects.count()} devices; {load()}")
     slow = False
     usual = {"cluster": cluster.name, "device_class": CLASS, "shape": "claim"}
-    asked: dict[str, Mapping[str, str]] = {
+    asked: dict[str, dict[str, str]] = {
         "one device": {"count": "1"},
         "two devices": {"count": "2"},
         "a node's eight (held in part)": {"count": "8"},
