@@ -24,7 +24,6 @@ from claims.rated import stays_of
 from claims.rating import COLUMNS, Rater
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-UNITS = Allocation.Kind.UNITS
 _KIND = ("project_id", "device_class", "product")
 _SHARES = (*_KIND, "consumed_capacity", "capacity")
 _DETAILS = (*_SHARES, "profile_digest", "extended_resource", "counters", "units", "replicas")
@@ -140,17 +139,17 @@ def _gather(
 ) -> dict[GatheredKey, Gathered]:
     """Time by kind of usage and segment, added up by the database."""
     gathered: dict[GatheredKey, Gathered] = {}
-    # To leave out what is not there costs the sums their index.
-    of_claims = {"kind": Allocation.Kind.CLAIM} if segments and rows.filter(kind=UNITS).exists() else {}
     for index, (lower, upper, book) in enumerate(segments):
         here = _within(rows, (lower - _EPOCH) // MICROSECOND, (upper - _EPOCH) // MICROSECOND)
         grows = up_to_now and index == len(segments) - 1
         # What prices do not depend on is not told apart: whole devices are a matter of an index then.
         detailed = book is not None and book.detailed
+        whole = here.filter(share_id="")
         for shared, columns, part in (
-            (False, _DETAILS if detailed else _KIND, here.filter(share_id="", **of_claims)),
+            (False, _DETAILS if detailed else _KIND, whole.exclude(device_class="")),
+            # Units of Device Plugins are of no class, and several of them may be of one piece.
+            (False, _DETAILS, whole.filter(device_class="")),
             (True, _DETAILS if detailed else _SHARES, here.exclude(share_id="")),
-            *(((False, _DETAILS, here.filter(kind=UNITS)),) if of_claims else ()),
         ):
             for *values, time, count, running in _sums(part.values_list(*columns)):
                 kind = _kind(dict(zip(columns, values, strict=True)), shared=shared)
