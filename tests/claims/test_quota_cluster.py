@@ -1,13 +1,13 @@
 """ResourceQuotas of the desk: what is wanted where, and writing it until the cluster has it."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from claims import pursuit, quotas_cluster, quotas_writing
+from claims import pursuit, quotas_cluster, quotas_writing, tasks
 from claims.manifests import MANAGED_BY, PROJECT_LABEL
 from claims.models import Flavor, Quota, QuotaObject, Request, RequestPod
 from claims.quotas_cluster import QUOTA_LABEL, name_of, name_of_entitlements
@@ -299,3 +299,34 @@ def test_the_shipped_rights_are_those_that_writing_needs() -> None:
         "claimdesk-read": {"get", "list", "watch"},
         "claimdesk-write": {"create", "update", "delete"},
     }
+
+
+# --- the workers ------------------------------------------------------------------------------------
+
+
+def test_workers_write_what_is_due_unless_the_desk_only_looks(
+    quota: Quota, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    long_ago = datetime(2001, 1, 1, tzinfo=UTC)
+    Quota.objects.update(valid_from=long_ago)
+    NamespaceBinding.objects.update(valid_from=long_ago)
+    queued: list[dict[str, int]] = []
+    monkeypatch.setattr(tasks.write_quota, "apply_async", lambda **call: queued.append(call["kwargs"]))
+    settings.READ_ONLY = True
+    tasks.keep_quotas()
+    assert (queued, row().state) == ([], State.DUE)
+    settings.READ_ONLY = False
+    tasks.keep_quotas()
+    assert queued == [{"object_id": row().pk}]
+
+
+def test_an_observation_releases_at_once(
+    cast: Cast, project: Project, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.pursue, "apply_async", lambda **_call: None)
+    long_ago = datetime(2001, 1, 1, tzinfo=UTC)
+    quotas.quota(project, "0", action=Quota.Action.RELEASE, valid_from=long_ago)
+    request = quotas.asked(project, cluster, state=Request.State.WAITING_FOR_APPROVAL)
+    tasks.catch_up(cluster_id=cluster.pk)
+    request.refresh_from_db()
+    assert (request.state, request.end_reason) == (Request.State.CANCELLED, Request.Reason.OVER_QUOTA)
