@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from celery import current_app
 from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.db import connection
@@ -106,10 +107,8 @@ def _broker() -> Result:
 
 
 def _workers(queues: tuple[str, ...]) -> Iterator[Result]:
-    from portal.celery import app
-
     try:
-        told = app.control.inspect(timeout=ANSWERS_WITHIN).active_queues() or {}
+        told = current_app.control.inspect(timeout=ANSWERS_WITHIN).active_queues() or {}
     except (RedisError, OSError):
         yield unknown("workers", "They could not be asked.")
         return
