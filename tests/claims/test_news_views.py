@@ -20,7 +20,11 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def world(db: None, cheap_passwords: None) -> World:
-    return make_world(make_cast())
+    """Where nobody waits for anything, or has said anything, yet."""
+    made = make_world(make_cast())
+    for model in (Watch, HolderMessage, Mute):
+        model.objects.all().delete()
+    return made
 
 
 def test_a_watch_is_made_listed_and_cancelled(world: World) -> None:
