@@ -153,7 +153,9 @@ class AllocationListView(ApiListView):
             ),
         ],
         responses={
-            200: AllocationOut(many=True),
+            (200, "application/json"): AllocationOut(many=True),
+            (200, "text/csv"): OpenApiTypes.STR,
+            (200, "application/x-ndjson"): OpenApiTypes.STR,
             304: OpenApiResponse(description="Nothing has changed."),
             400: ProblemOut,
         },
