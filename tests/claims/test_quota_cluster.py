@@ -235,9 +235,8 @@ def test_before_pods_may_ask_the_namespace_admits_what_is_entitled_together(
         request.refresh_from_db()
         assert request.state == Request.State.WAITING_FOR_POD
         assert there(fake) == {name: {UNITS: together}}
-    assert (
-        fake.objects["resourcequotas", *name.split("/")]["metadata"]["labels"][QUOTA_LABEL] == "entitlement"
-    )
+    body = fake.objects["resourcequotas", "protein-folding", name_of_entitlements("nvidia.com/gpu")]
+    assert body["metadata"]["labels"][QUOTA_LABEL] == "entitlement"
 
 
 def test_what_is_ending_counts_while_its_pods_run_and_with_the_last_the_object_goes(

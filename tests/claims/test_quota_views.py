@@ -84,7 +84,7 @@ def test_nothing_is_saved_before_its_effect_was_seen(cast: Cast, project: Projec
         "As agreed",
     )
     entry = AuditEntry.objects.get(action="quota.create")
-    assert (entry.actor, entry.project, entry.after["limit"]) == (cast.admin, project, "3")
+    assert (entry.actor, entry.project, (entry.after or {})["limit"]) == (cast.admin, project, "3")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_of_two_who_change_it_the_second_is_told_and_loses_nothing(cast: Cast, p
     quota.refresh_from_db()
     assert (quota.limit, quota.action, quota.version) == ("5", "notify", 3)
     entry = AuditEntry.objects.get(action="quota.change")
-    assert (entry.before["limit"], entry.after["limit"]) == ("4", "5")
+    assert ((entry.before or {})["limit"], (entry.after or {})["limit"]) == ("4", "5")
 
 
 def test_what_a_quota_is_about_does_not_change(cast: Cast, project: Project, other_project: Project) -> None:
@@ -221,7 +221,8 @@ def test_a_change_on_the_cluster_is_shown_and_written_again_only_by_an_administr
     assert (row.state, row.written) == ("due", {})
     assert row.due_at is not None
     assert queued
-    assert AuditEntry.objects.get(action="quota.restore").after["namespace"] == "protein-folding"
+    restored = AuditEntry.objects.get(action="quota.restore")
+    assert (restored.after or {})["namespace"] == "protein-folding"
 
 
 # --- REST -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,8 +48,8 @@ def spent(hours: int, project: int = 1) -> Facts:
     return Facts(spent=statement([usage], NO_PRICES, start=start, end=NOW, now=NOW))
 
 
-def stand(of: Terms, facts: Facts, *besides: Asked) -> tuple[Fraction | None, Fraction]:
-    found = standing(of, facts, now=NOW, prices=NO_PRICES, besides=besides)
+def stand(of: Terms, facts: Facts, *besides: Asked) -> tuple[Any, Any]:
+    found: Any = standing(of, facts, now=NOW, prices=NO_PRICES, besides=besides)
     return found.used, found.asked
 
 
@@ -78,7 +79,7 @@ def test_a_share_is_a_device_and_its_memory_is_what_it_has_of_it() -> None:
 
 def test_memory_that_no_driver_tells_is_counted_apart_and_not_as_nothing() -> None:
     facts = Facts(held=[held(memory=80 * GIB), held()], asked=[asked(7, (part(2),))])
-    found = standing(terms(Kind.MEMORY, 100 * GIB), facts, now=NOW, prices=NO_PRICES)
+    found: Any = standing(terms(Kind.MEMORY, 100 * GIB), facts, now=NOW, prices=NO_PRICES)
     assert (found.used, found.asked, found.unmeasured) == (80 * GIB, 0, 3)
 
 
@@ -100,14 +101,14 @@ def test_what_runs_into_the_next_month_counts_up_to_its_beginning() -> None:
 
 
 def test_without_any_observation_the_use_of_a_month_is_unknown() -> None:
-    found = standing(terms(Kind.HOURS, 5), Facts(), now=NOW, prices=NO_PRICES)
+    found: Any = standing(terms(Kind.HOURS, 5), Facts(), now=NOW, prices=NO_PRICES)
     assert found.used is None
     assert (found.taken, found.left, found.over) == (0, 5, False)
 
 
 def test_a_limit_is_reached_before_it_is_passed() -> None:
     facts = Facts(held=[held()], asked=[asked(7, (part(3),))])
-    found = standing(terms(limit=4), facts, now=NOW, prices=NO_PRICES)
+    found: Any = standing(terms(limit=4), facts, now=NOW, prices=NO_PRICES)
     assert (found.over, found.left, found.exhausted) == (False, 0, False)
     found = standing(terms(limit=3), facts, now=NOW, prices=NO_PRICES)
     assert (found.over, found.left, found.exhausted) == (True, 0, True)
@@ -177,7 +178,7 @@ limits = st.builds(
 @settings(max_examples=80, deadline=None)
 @given(of=limits, facts=facts_seen, order=st.sampled_from(list(permutations(range(3)))))
 def test_nothing_is_negative_and_no_order_matters(of: Terms, facts: Facts, order: tuple[int, ...]) -> None:
-    found = standing(of, facts, now=NOW, prices=NO_PRICES)
+    found: Any = standing(of, facts, now=NOW, prices=NO_PRICES)
     assert (found.used or 0) >= 0
     assert found.asked >= 0
     assert found.left >= 0
@@ -233,11 +234,11 @@ def test_money_counts_in_its_currency_by_the_dearest_product_that_it_may_be() ->
             )
         ]
     )
-    euros = standing(terms(Kind.MONEY, 100, currency="EUR"), facts, now=NOW, prices=prices)
+    euros: Any = standing(terms(Kind.MONEY, 100, currency="EUR"), facts, now=NOW, prices=prices)
     assert (euros.asked, euros.unmeasured) == (50, 0)
     yen = standing(terms(Kind.MONEY, 100, currency="JPY"), facts, now=NOW, prices=prices)
     assert yen.asked == 0
-    unpriced = standing(terms(Kind.MONEY, 100, currency="EUR"), facts, now=NOW, prices=NO_PRICES)
+    unpriced: Any = standing(terms(Kind.MONEY, 100, currency="EUR"), facts, now=NOW, prices=NO_PRICES)
     assert (unpriced.asked, unpriced.unmeasured) == (0, 2)
 
 
