@@ -14,6 +14,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from claims.asking import Ask, Reading, UnableToSubmit
+from claims.budget_guard import refuse_spent
 from claims.flavored import (
     default_cluster,
     duration_within,
@@ -26,7 +27,6 @@ from claims.flavored import (
     read_placement,
     read_shape,
 )
-from claims.budget_guard import refuse_spent
 from claims.growth import domains_declared, nothing_there
 from claims.models import Flavor, Request
 from claims.options import NAMES as OPTIONS
