@@ -35,6 +35,7 @@ from claims.models import (
     Quota,
     QuotaObject,
     Request,
+    RequestChange,
     SavedRequest,
 )
 from claims.price_drafts import create_draft
@@ -300,7 +301,29 @@ def _requests(cast: Cast, cluster: ClusterRow, fleet: Mapping[str, Any], size: i
         **_allocation(cluster, held, number=0), started_at=claim.allocated_at, project=cast.project,
         request=made["in-use"], claim_uid=claim.uid, claim_name=claim.name,
     )  # fmt: skip
+    _changes(cast, made["in-use"], made["waiting-for-approval"])
     return {f"request-{state}": request.key for state, request in made.items()}
+
+
+def _changes(cast: Cast, used: Request, waiting: Request) -> None:
+    """The member asks for more time of one request; the lead would approve another on a condition."""
+    now = timezone.now()
+    asked: dict[str, Any] = {
+        "reason": "The last epoch takes longer than thought", "created_at": now, "changed_at": now,
+        "approval": Flavor.Approval.LEAD,
+    }  # fmt: skip
+    RequestChange.objects.create(
+        request=used,
+        person=cast.member,
+        current={"duration_hours": 8},
+        wanted={"duration_hours": 48},
+        **asked,
+    )
+    less = {"duration_hours": 4}
+    RequestChange.objects.create(
+        request=waiting, origin="approver", state="offered", person=cast.lead, current={"duration_hours": 8},
+        wanted=less, offered=less, offered_as="lead", offered_by=cast.lead, **asked,
+    )  # fmt: skip
 
 
 def _first(more: dict[str, dict[str, Any]], state: str) -> dict[str, Any]:
