@@ -273,6 +273,8 @@ BARE = (
         "pool-list",
         "catalogue",
         "flavor-list",
+        "saved-list",
+        "launch-template-list",
         "quota-list",
         "growable-pool-list",
         "person-list",

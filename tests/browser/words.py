@@ -5,6 +5,8 @@ TECHNICAL = {
     *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kueue", "english"),
     # kinds and fields of the API, which have no other name
     *("pod", "pods", "job", "namespace", "finalizer", "device", "plugin", "claim", "template"),
+    # fields of what launch templates ask for
+    *("default", "pattern", "choices"),
     # what browsers and formats call things
     *("cookie", "ctrl", "null"),
     # attributes and their types

@@ -687,14 +687,14 @@ def _launch(cast: Cast, key: Any) -> Launch:
         description="Trains the tide model on one GPU.", cpu="8", memory="32Gi",
         volumes=[{"path": "/data", "claim": "tides-data"}, {"path": "/scratch", "size": "10Gi"}],
         parameters=[
-            {"name": "EPOCHS", "label": "Epochs", "default": "10", "pattern": "[0-9]{1,4}"},
-            {"name": "SET", "label": "Data set", "choices": ["march", "april"], "required": True},
+            {"name": "EPOCHS", "label": "轮数", "default": "10", "pattern": "[0-9]{1,4}"},
+            {"name": "SET", "label": "数据集", "choices": ["m03", "m04"], "required": True},
         ],
         created_at=now, changed_at=now, changed_by=cast.administrator,
     )  # fmt: skip
     request = Request.objects.get(key=key)
     return Launch.objects.create(
-        request=request, template=template, person=cast.member, parameters={"EPOCHS": "20", "SET": "march"},
+        request=request, template=template, person=cast.member, parameters={"EPOCHS": "20", "SET": "m03"},
         manifest={"kind": "Job"}, object_name=f"{request.object_name}-0a1b2c3d",
         state=Launch.State.STARTED, created_at=now - timedelta(minutes=8), changed_at=now,
     )  # fmt: skip
