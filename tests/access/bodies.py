@@ -62,7 +62,7 @@ def _looked(values: dict[str, Any], quota: Quota | None = None) -> dict[str, Any
 
 
 # By call; what is not here sends nothing. A function where it depends on the world.
-BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
+BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], dict[str, Any]]] = {
     "POST account_login": {"login": "mina", "password": PASSWORD},
     "POST account_reauthenticate": {"password": PASSWORD},
     "POST account_change_password": {
@@ -104,7 +104,11 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
     "POST dispute-create": {"text": "We never had it"},
     "POST dispute-detail": {"text": "We look into it", "state": "open"},
     "POST adjustment-create": {
-        "kind": "credit", "amount": "5", "currency": "EUR", "month": "2026-01", "reason": "A broken node",
+        "kind": "credit",
+        "amount": "5",
+        "currency": "EUR",
+        "month": "2026-01",
+        "reason": "A broken node",
     },
     "POST adjustment-decide": {"decision": "approve"},
     "POST budget": {"amount": "500", "currency": "EUR", "thresholds": "80, 100"},
@@ -206,7 +210,7 @@ BODIES: dict[str, dict[str, Any] | Callable[[World], dict[str, Any]]] = {
 }
 
 
-def body_of(call: str, world: World) -> dict[str, Any]:
+def body_of(call: str, world: World) -> dict[str, Any] | list[dict[str, object]]:
     """What to send with a call of the table."""
     body = BODIES.get(call, {})
     return body(world) if callable(body) else body

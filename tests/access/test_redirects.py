@@ -66,7 +66,9 @@ def assert_stays(row: Row, world: World, who: str, value: str) -> None:
         if row.method == "GET":
             response = client.get(url, wanted, headers=headers)
         else:
-            body = {**wanted, **body_of(str(row), world)} | {"next": value}
+            sent = body_of(str(row), world)
+            assert isinstance(sent, dict), "no page is sent a list"
+            body = {**wanted, **sent} | {"next": value}
             response = client.post(url, body, query_params=wanted, headers=headers)
         text = "" if response.streaming else response.content.decode(errors="replace")
     for header in ("Location", "HX-Redirect", "Refresh", "HX-Location"):

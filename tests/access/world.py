@@ -121,6 +121,7 @@ class AccessCluster(FakeCluster):
         name: str,
         body: Mapping[str, Any],
         *,
+        namespace: str = "",  # noqa: ARG002 - as the client has it
         dry_run: bool = False,  # noqa: ARG002 - as the client has it
     ) -> dict[str, Any]:
         self.get(resource, name)
@@ -255,7 +256,11 @@ def make_world(answering: AccessCluster) -> World:
             "waiting-request": waiting.key,
             "waiting-change": make_change(cast, cluster).key,
             "offered-change": make_change(
-                cast, cluster, state="offered", offered={"duration_hours": 9}, offered_as="lead",
+                cast,
+                cluster,
+                state="offered",
+                offered={"duration_hours": 9},
+                offered_as="lead",
                 offered_by=cast.lead,
             ).key,
             "saved": saved.key,
@@ -290,8 +295,13 @@ def make_world(answering: AccessCluster) -> World:
             "placement": placement.pk,
             **make_quota(cast, cluster),
             "pool": GrowablePool.objects.create(
-                cluster=cluster, name="night", labels={"pool": "night"}, max_nodes=2, devices=8,
-                device_class="gpu.nvidia.com", changed_at=now,
+                cluster=cluster,
+                name="night",
+                labels={"pool": "night"},
+                max_nodes=2,
+                devices=8,
+                device_class="gpu.nvidia.com",
+                changed_at=now,
             ).pk,
             "invitation": invitation.pk,
             "invitation-secret": secret,

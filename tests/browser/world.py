@@ -418,8 +418,8 @@ def _prices(cast: Cast, size: int) -> dict[str, Any]:
     draft.document["rules"] = [
         {
             "label": f"Large memory {number}", "use": "held", "device_class": "", "product": "",
-            "profile": "", "resource": "", "expression": 'device.driver == "gpu.nvidia.com"', "unit": "capacity",
-            "capacity": "gpu.nvidia.com/memory", "per": "1Gi", "per_hour": "0.035",
+            "profile": "", "resource": "", "expression": 'device.driver == "gpu.nvidia.com"',
+            "unit": "capacity", "capacity": "gpu.nvidia.com/memory", "per": "1Gi", "per_hour": "0.035",
         }
         for number in range(size)
     ]  # fmt: skip

@@ -207,6 +207,7 @@ def test_the_first_one_may_be_kept_until_a_person_releases_it(
     held: Request, cast: Cast, fake: FakeCluster
 ) -> None:
     change = ask(held, cast, fake, count="2", release="by-hand")
+    assert change.successor_id is not None
     Request.objects.filter(pk=change.successor_id).update(allocated_at=NOW)
     assert changes.release_replaced(cluster=held.cluster, now=NOW) == 0
 

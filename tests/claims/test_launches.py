@@ -15,6 +15,7 @@ from claims.retrying import backoff
 from inventory.models import Cluster, Job, NamespaceBinding, Pod, PodEvent
 from portal.accounts.models import AuditEntry, Project
 from portal.kube import errors
+from portal.kube.resources import JOBS
 from tests.claims import catalogue
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
@@ -158,8 +159,10 @@ def test_the_same_key_is_the_same_launch(live: Request, template: LaunchTemplate
     key = str(uuid.uuid4())
     first, again = (start(live, template, fake, key=key) for _ in range(2))
     assert first == again
+    member = Request.objects.get().project.memberships.last()
+    assert member is not None
     with pytest.raises(UnableToLaunch):
-        start(live, template, fake, key=key, user=Request.objects.get().project.memberships.last().user)
+        start(live, template, fake, key=key, user=member.user)
 
 
 def test_what_is_filled_in_wrongly_is_told_by_its_name(
@@ -186,7 +189,7 @@ def test_a_crash_after_creating_makes_no_second_one(
     live: Request, template: LaunchTemplate, fake: FakeCluster
 ) -> None:
     launch = start(live, template, fake)
-    fake.create(launches.JOBS, launch.manifest, namespace=live.namespace)
+    fake.create(JOBS, launch.manifest, namespace=live.namespace)
     assert pursue(launch, fake).state == State.STARTED
     assert fake.names("jobs") == [launch.object_name]
 
@@ -238,7 +241,7 @@ def test_it_ends_with_its_request(
         pursue(launch, fake)
     else:
         # An attempt that died after the call and before it was noted.
-        fake.create(launches.JOBS, launch.manifest, namespace=live.namespace)
+        fake.create(JOBS, launch.manifest, namespace=live.namespace)
     requests.release(request=live, user=live.requester, now=NOW)
     assert launches.due(live.cluster, now=NOW) == [launch.pk]
     pursue(launch, fake)

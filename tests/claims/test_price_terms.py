@@ -33,7 +33,7 @@ def book(*rules: Rule, **more: Any) -> Book:
     return Book(name="b", currency="EUR", valid_from=T0, prices={("", ""): Decimal(1)}, rules=rules, **more)
 
 
-def priced(book: Book, kind: Kind) -> tuple[Decimal, Fraction] | None:
+def priced(book: Book, kind: Kind) -> object:
     rate = book.rate(kind)
     return (rate.price, rate.quantity) if rate else None
 

@@ -280,7 +280,7 @@ def test_finance_closes_a_month_on_the_pages(
     assert statement.digest in client.get(address).content.decode()
     assert "1.00" in client.get(address, {"print": "1"}).content.decode()
     client.force_login(leo)
-    exported = b"".join(client.get(reverse("statement-export", args=["2026-03", "tides"])))  # type: ignore[arg-type] # it streams
+    exported = b"".join(client.get(reverse("statement-export", args=["2026-03", "tides"])))
     assert exported.count(b"closed") == 3
     assert client.get(reverse("statement-detail", args=["2026-99", "tides"])).status_code == 404
 

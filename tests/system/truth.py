@@ -33,6 +33,8 @@ def main(name: str) -> None:
 
 
 def _faults(cluster: Any, client: Any) -> list[str]:
+    from django.utils import timezone
+
     from claims.ledger.audit import audit
     from claims.models import Allocation
     from tests.inventory import compare
@@ -50,7 +52,8 @@ def _faults(cluster: Any, client: Any) -> list[str]:
     if held != set(rows.values_list("driver", "pool_name", "device_name")):
         found.append("the allocations that are open differ")
     found += compare.history_faults(cluster)
-    return found + [f"{wrong.code}: {wrong.where} {wrong.detail}" for wrong in audit(cluster=cluster)]
+    audited = audit(cluster=cluster, now=timezone.now())
+    return found + [f"{wrong.code}: {wrong.where} {wrong.detail}" for wrong in audited.violations]
 
 
 if __name__ == "__main__":
