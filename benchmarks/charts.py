@@ -66,12 +66,12 @@ def _works() -> dict[str, Callable[[], Any]]:
     """What the pages do, without templates."""
     from django.utils import timezone
 
-    from claims.curves import Grid
-    from claims.history import HistoryFilter
-    from claims.monthly import monthly_costs
-    from claims.occupancy import occupancy
-    from claims.timeline import timeline
-    from claims.waiting import waits
+    from claims.history.curves import Grid
+    from claims.history.intervals import HistoryFilter
+    from claims.history.occupancy import occupancy
+    from claims.history.timeline import timeline
+    from claims.money.monthly import monthly_costs
+    from claims.waiting.claims import waits
     from portal.accounts.models import User
 
     now, ada = timezone.now(), User.objects.get(username="ada")

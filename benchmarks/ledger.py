@@ -302,9 +302,9 @@ def _allocation(cluster: Any, projects: list[int], number: int, slots: int) -> "
 
 def measure_month(rounds: int) -> bool:
     """The database's sums, and the pure path that they stand for; both must say the same."""
-    from claims.charges import charges, usages
     from claims.models import Allocation
-    from claims.pricing import price_list, statement
+    from claims.money.charges import charges, usages
+    from claims.money.pricing import price_list, statement
 
     now = NEXT_MONTH + timedelta(days=3)
     times = []

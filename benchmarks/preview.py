@@ -105,9 +105,9 @@ def _timed(
     from django.test.utils import CaptureQueriesContext
 
     from benchmarks.browse import keep_in_step
-    from claims import asks
-    from claims.preview import preview
-    from claims.pricing import price_list
+    from claims.asks import judging as asks
+    from claims.money.pricing import price_list
+    from claims.preview.panel import preview
     from inventory.models import Cluster
 
     whole = {"project": "folding", "duration": "2", "duration_unit": "days", "purpose": "x", **values}

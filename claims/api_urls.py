@@ -2,22 +2,20 @@
 
 from django.urls import path
 
-from claims import (
-    api,
-    api_allocations,
-    api_approvals,
-    api_chargeback,
-    api_files,
-    api_launches,
-    api_saved,
-    api_urls_bookings,
-    api_urls_changes,
-    api_urls_money,
-    api_watches,
-    urls_pools,
-    urls_quotas,
-)
-from claims import api_catalogue as flavors
+from claims.rest import allocations as api_allocations
+from claims.rest import approvals as api_approvals
+from claims.rest import catalogue as flavors
+from claims.rest import chargeback as api_chargeback
+from claims.rest import files as api_files
+from claims.rest import launches as api_launches
+from claims.rest import requests as api
+from claims.rest import saved as api_saved
+from claims.rest import watches as api_watches
+from claims.routes import pools as urls_pools
+from claims.routes import quotas as urls_quotas
+from claims.routes import rest_bookings as api_urls_bookings
+from claims.routes import rest_changes as api_urls_changes
+from claims.routes import rest_money as api_urls_money
 
 urlpatterns = [
     path("watches/", api_watches.WatchListView.as_view(), name="api-watch-list"),

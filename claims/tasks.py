@@ -8,22 +8,16 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
 
-from claims import (
-    advance,
-    bookings_start,
-    changes,
-    idle,
-    pursuit,
-    quotas_cluster,
-    quotas_watch,
-    quotas_writing,
-    reminders,
-    sweeping,
-    watches,
-)
-from claims.holding import HoldTerms
+from claims.bookings import start as bookings_start
+from claims.changes import changing as changes
 from claims.ledger import keeping, storage
 from claims.models import Request
+from claims.quotas import cluster as quotas_cluster
+from claims.quotas import watch as quotas_watch
+from claims.quotas import writing as quotas_writing
+from claims.requests import advance, idle, pursuit, reminders, sweeping
+from claims.requests.holding import HoldTerms
+from claims.waiting import watches
 from inventory.models import Cluster
 from portal import access
 from portal.kube.errors import ClusterError

@@ -2,7 +2,13 @@
 
 from django.urls import path
 
-from claims import urls_bookings, urls_changes, urls_ledger, urls_money, urls_news, urls_pools, urls_quotas
+from claims.routes import bookings as urls_bookings
+from claims.routes import changes as urls_changes
+from claims.routes import ledger as urls_ledger
+from claims.routes import money as urls_money
+from claims.routes import news as urls_news
+from claims.routes import pools as urls_pools
+from claims.routes import quotas as urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, launches, manifests, requests, saved
 
 urlpatterns = [

@@ -46,8 +46,8 @@ def person(request: HttpRequest) -> User:
 def only_looks() -> bool:
     """Whether the desk writes to no cluster and takes no requests: an administrator's first look.
 
-    Asked by whatever would write (`claims.requests`, `inventory.classes`), and, should one of them forget,
-    by `inventory.clusters.client_for`, whose clients then send nothing that writes.
+    Asked by whatever would write (`claims.requests.actions`, `inventory.classes`), and, should one of them
+    forget, by `inventory.clusters.client_for`, whose clients then send nothing that writes.
     """
     return bool(settings.READ_ONLY)
 

@@ -33,7 +33,7 @@ app.conf.beat_schedule = {
         "options": {"expires": 15},
     },
     "start and stop what people launch": {
-        "task": "claims.launch_tasks.tend",
+        "task": "claims.launches.tasks.tend",
         "schedule": 5.0,
     },
     "check the ledger": {
@@ -43,7 +43,7 @@ app.conf.beat_schedule = {
         "options": {"expires": 3600},
     },
     "rate what was used": {
-        "task": "claims.money_tasks.rate",
+        "task": "claims.money.tasks.rate",
         "schedule": 60.0,
         "options": {"expires": 55},
     },

@@ -19,10 +19,10 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from claims.curves import moment, us
+from claims.history.curves import moment, us
+from claims.history.watched import watched
 from claims.ledger.conservation import WHOLE, Number, Piece, Span, Sums, Use, add_up, parts_of, spans
 from claims.models import Allocation, LedgerCursor
-from claims.watched import watched
 from inventory.coverage import coverage_of
 from inventory.models import (
     Claim,

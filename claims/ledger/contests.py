@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db.models import F, Q
 
-from claims.curves import us
+from claims.history.curves import us
 from claims.ledger.bounds import OPERATOR
 from claims.models import Allocation
 from inventory.models import Cluster

@@ -57,7 +57,7 @@ class Flavor(models.Model):
     description = models.CharField(max_length=1000, blank=True)
     # What it gives, one point a line.
     offers = models.CharField(max_length=1000, blank=True)
-    # One of `claims.icons.ICONS`.
+    # One of `claims.catalogue.icons.ICONS`.
     icon = models.CharField(max_length=40, default="cpu")
     position = models.PositiveIntegerField(default=0)
 
@@ -129,7 +129,7 @@ class Flavor(models.Model):
 
 class Placement(models.Model):
     """How one cluster (or one node pool of it) serves a flavor: by DRA, by a Device Plugin, or by both
-    while it migrates; `claims.backends` chooses."""
+    while it migrates; `claims.catalogue.backends` chooses."""
 
     class Stage(models.TextChoices):
         AUTOMATIC = "automatic", _("as the conditions say")

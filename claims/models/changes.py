@@ -131,7 +131,7 @@ class Draft(models.Model):
 
     key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(User, models.CASCADE, related_name="request_drafts")
-    # As `claims.asks` reads them; nothing of it is judged before it is sent.
+    # As `claims.asks.judging` reads them; nothing of it is judged before it is sent.
     values = models.JSONField()
     created_at = models.DateTimeField()
     changed_at = models.DateTimeField()

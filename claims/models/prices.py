@@ -116,7 +116,7 @@ class PriceDiscount(models.Model):
 
 
 class PriceDraft(models.Model):
-    """A book that is being written. `document` is as `claims.price_terms` reads it."""
+    """A book that is being written. `document` is as `claims.money.price_terms` reads it."""
 
     document = models.JSONField()
     version = models.PositiveIntegerField(default=1)

@@ -102,7 +102,8 @@ class Request(models.Model):
     # A Kubernetes quantity such as "40Gi"; "" = any.
     min_memory = models.CharField(max_length=32, blank=True)
     shape = models.CharField(max_length=12, choices=Shape.choices)
-    # What was chosen beyond that (alternatives, constraints, further parts, …), as `claims.options` reads it.
+    # What was chosen beyond that (alternatives, constraints, further parts, …), as `claims.asks.options`
+    # reads it.
     options = models.JSONField(default=dict)
     # The ResourceClaimSpec as the cluster accepted it on trial (resource.k8s.io/v1): what is created.
     spec = models.JSONField(default=dict)

@@ -27,7 +27,8 @@ class SavedRequestQuerySet(models.QuerySet["SavedRequest"]):
 
 
 class SavedRequest(models.Model):
-    """What a form held when it was saved (keys of `claims.asks.FIELDS`); judged anew whenever it is used."""
+    """What a form held when it was saved (keys of `claims.asks.judging.FIELDS`); judged anew whenever it is
+    used."""
 
     key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(User, models.CASCADE, related_name="+")

@@ -4,8 +4,8 @@ from typing import Any
 
 from django import template
 
-from claims.idle import idle_of
 from claims.models import Request
+from claims.requests.idle import idle_of
 
 register = template.Library()
 

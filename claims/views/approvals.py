@@ -12,13 +12,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from claims import approvals
-from claims.approvals import UnableToDecide, Verdict, decidable, queue
-from claims.browse import get_request_or_404
-from claims.changed import decidable_changes, related, told
+from claims.asks.reading import read_flag
+from claims.changes.told import decidable_changes, related, told
 from claims.models import RequestChange
-from claims.pricing import price_list
-from claims.reading import read_flag
+from claims.money.pricing import price_list
+from claims.requests import approvals
+from claims.requests.approvals import UnableToDecide, Verdict, decidable, queue
+from claims.requests.browse import get_request_or_404
 from portal import access, htmx
 from portal.access import person
 from portal.accounts.audit import source_ip

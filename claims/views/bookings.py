@@ -15,18 +15,18 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import bookings
-from claims.approvals import UnableToDecide, Verdict
-from claims.booking_forms import BookingForm, initial_values
-from claims.bookings import Answer, UnableToBook, UnableToCancel, get_booking_or_404, may_end
-from claims.bookings_approvals import decidable, decide, may_decide, missing
-from claims.bookings_calendar import MONTH, VIEWS, WEEK, calendar, places_to_book, read_day
-from claims.bookings_costs import cost_of
-from claims.bookings_listing import BOOKING_HEADER, booking_lines, bookings_for
-from claims.bookings_reading import Wanted, read
-from claims.bookings_start import deadline
+from claims.bookings import booking as bookings
+from claims.bookings.approvals import decidable, decide, may_decide, missing
+from claims.bookings.booking import Answer, UnableToBook, UnableToCancel, get_booking_or_404, may_end
+from claims.bookings.calendar import MONTH, VIEWS, WEEK, calendar, places_to_book, read_day
+from claims.bookings.costs import cost_of
+from claims.bookings.forms import BookingForm, initial_values
+from claims.bookings.listing import BOOKING_HEADER, booking_lines, bookings_for
+from claims.bookings.reading import Wanted, read
+from claims.bookings.start import deadline
 from claims.models import PLANNED, Booking, Decision, Flavor
-from claims.pricing import price_list
+from claims.money.pricing import price_list
+from claims.requests.approvals import UnableToDecide, Verdict
 from portal import access, csvs, htmx, lists
 from portal.access import person
 from portal.accounts.audit import source_ip

@@ -12,11 +12,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from claims import budgets, centres, reconciling
-from claims.budgets import THRESHOLDS, UnableToBudget
-from claims.centres import UnableToAssign
 from claims.models import Budget, CostCentre
-from claims.months import FIRST_YEAR, LAST_YEAR, Month
+from claims.money import budgets, centres, reconciling
+from claims.money.budgets import THRESHOLDS, UnableToBudget
+from claims.money.centres import UnableToAssign
+from claims.money.months import FIRST_YEAR, LAST_YEAR, Month
 from claims.views.statements import zone
 from portal import access, htmx
 from portal.access import person

@@ -4,8 +4,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from claims.catalogue import entries, entry_or_404, waiting_for
-from claims.pricing import price_list
+from claims.catalogue.offers import entries, entry_or_404, waiting_for
+from claims.money.pricing import price_list
 from portal import htmx
 from portal.access import may_administer, may_read_everything, person
 from portal.accounts.models import Project

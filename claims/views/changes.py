@@ -10,17 +10,19 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from claims import asks, change_decisions, changes
-from claims.again import values_of
-from claims.approvals import UnableToDecide, Verdict
-from claims.browse import get_request_or_404
-from claims.change_forms import ChangeForm
-from claims.changed import may_answer, related
-from claims.changes import UnableToChangeRequest
+from claims.asks import judging as asks
+from claims.asks.again import values_of
+from claims.changes import changing as changes
+from claims.changes import decisions as change_decisions
+from claims.changes.changing import UnableToChangeRequest
+from claims.changes.forms import ChangeForm
+from claims.changes.told import may_answer, related
 from claims.models import Request, RequestChange
-from claims.preview import preview
-from claims.pricing import price_list
-from claims.states import LIVE
+from claims.money.pricing import price_list
+from claims.preview.panel import preview
+from claims.requests.approvals import UnableToDecide, Verdict
+from claims.requests.browse import get_request_or_404
+from claims.requests.states import LIVE
 from claims.views.approvals import approval_page
 from portal import access, htmx
 from portal.access import person

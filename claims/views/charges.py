@@ -13,11 +13,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import adjusting, disputing, explaining, reconciling
-from claims.adjusting import UnableToAdjust
-from claims.disputing import UnableToDispute
 from claims.models import Adjustment, Charge, Dispute, Statement
-from claims.months import Month, NoMonth
+from claims.money import adjusting, disputing, explaining, reconciling
+from claims.money.adjusting import UnableToAdjust
+from claims.money.disputing import UnableToDispute
+from claims.money.months import Month, NoMonth
 from claims.views.statements import month_or_404, zone
 from portal import access, htmx, texts
 from portal.access import person

@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from claims.charges import charges
-from claims.costs import Period, visible_projects
-from claims.pricing import Line, Statement, price_list
+from claims.money.charges import charges
+from claims.money.costs import Period, visible_projects
+from claims.money.pricing import Line, Statement, price_list
 from claims.views.statements import zone
 from portal import access, csvs, htmx
 from portal.access import person

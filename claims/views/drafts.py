@@ -10,11 +10,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import drafts
-from claims.asking import UnableToSubmit
-from claims.asks import FIELDS, parse_key, projects_for
-from claims.drafts import UnableToKeep, get_draft_or_404
-from claims.forms import RequestForm
+from claims.asks import drafts
+from claims.asks.drafts import UnableToKeep, get_draft_or_404
+from claims.asks.forms import RequestForm
+from claims.asks.judging import FIELDS, parse_key, projects_for
+from claims.asks.values import UnableToSubmit
 from claims.models import Draft
 from claims.views.requests import form_page
 from portal import htmx

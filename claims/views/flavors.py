@@ -11,14 +11,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import derive, flavors, placements
-from claims.flavor_forms import FlavorForm, PlacementForm, flavor_values, placement_values
-from claims.flavors import Terms, UnableToChangeFlavor
-from claims.icons import ICONS
+from claims.asks.reading import WrongValue, read_integer
+from claims.catalogue import derive, flavors, placements
+from claims.catalogue.flavors import Terms, UnableToChangeFlavor
+from claims.catalogue.forms import FlavorForm, PlacementForm, flavor_values, placement_values
+from claims.catalogue.icons import ICONS
+from claims.catalogue.placement_terms import read_terms
+from claims.catalogue.places import choices_of
 from claims.models import Flavor, Placement
-from claims.placement_terms import read_terms
-from claims.places import choices_of
-from claims.reading import WrongValue, read_integer
 from portal import htmx
 from portal.access import may_administer, person, require_administrator, require_reader_of_everything
 from portal.accounts.audit import source_ip

@@ -6,11 +6,11 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from claims.history import HistoryFilter, HistoryRow, allocations, seen_by
-from claims.listing import HISTORY
+from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by
+from claims.history.timeline import DEVICE, LANES_BY, NODE, PROJECT
+from claims.history.unseen import unseen
 from claims.models import Allocation
-from claims.timeline import DEVICE, LANES_BY, NODE, PROJECT
-from claims.unseen import unseen
+from claims.requests.listing import HISTORY
 from inventory.models import Cluster, DeviceProfile
 from portal import csvs, lists
 from portal.access import person

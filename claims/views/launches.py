@@ -11,16 +11,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import launch_templates, launches
-from claims.asks import projects_for
-from claims.browse import get_request_or_404
-from claims.launch_forms import LaunchForm, LaunchTemplateForm, filled_in, template_values
-from claims.launch_templates import terms_of
-from claims.launch_terms import LaunchTerms, UnableToChangeLaunch, read_launch_terms
-from claims.launched import launches_context, offered_to
-from claims.launches import UnableToLaunch
+from claims.asks.judging import projects_for
+from claims.asks.reading import WrongValue, read_integer
+from claims.launches import launching as launches
+from claims.launches import templates as launch_templates
+from claims.launches.forms import LaunchForm, LaunchTemplateForm, filled_in, template_values
+from claims.launches.launching import UnableToLaunch
+from claims.launches.templates import terms_of
+from claims.launches.terms import LaunchTerms, UnableToChangeLaunch, read_launch_terms
+from claims.launches.told import launches_context, offered_to
 from claims.models import Launch, LaunchTemplate
-from claims.reading import WrongValue, read_integer
+from claims.requests.browse import get_request_or_404
 from portal import access, htmx
 from portal.access import person, require_administrator
 from portal.accounts.audit import source_ip

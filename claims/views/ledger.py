@@ -9,7 +9,7 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from claims import tasks
-from claims.ledger_page import bound_now, kept
+from claims.ledger.page import bound_now, kept
 from portal import htmx
 from portal.access import may_administer, person, require_administrator, require_reader_of_everything
 

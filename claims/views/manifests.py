@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.text import get_valid_filename
 from django.views.decorators.http import require_safe
 
-from claims.browse import get_request_or_404
-from claims.bundle import file_of, ways_of
+from claims.requests.browse import get_request_or_404
+from claims.requests.bundle import file_of, ways_of
 from portal.access import person
 
 

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from claims import asking_holder
 from claims.models import HolderMessage, Mute
+from claims.waiting import holders as asking_holder
 from inventory.models import Device
 from portal import htmx
 from portal.access import person

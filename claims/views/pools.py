@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
-from claims import growable
-from claims.flavor_forms import DomainForm
-from claims.growable import UnableToChangePool
-from claims.growth import Growth, nodes_of
+from claims.catalogue import growable
+from claims.catalogue.forms import DomainForm
+from claims.catalogue.growable import UnableToChangePool
+from claims.catalogue.growth import Growth, nodes_of
 from claims.models import GrowablePool
 from inventory.models import Cluster, CountedUnits, DeviceClass
 from portal import htmx

@@ -12,14 +12,14 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import price_drafts
-from claims.books import Profiles, stored_book
 from claims.models import PriceBook, PriceDraft
-from claims.months import FIRST_YEAR, LAST_YEAR, Month, NoMonth, zone_named
-from claims.price_books import UnableToAddBook
-from claims.price_drafts import UnableToChangeDraft
-from claims.price_forms import Editor, document_from
-from claims.price_terms import Terms, UnableToPrice, read_terms, tidied
+from claims.money import price_drafts
+from claims.money.books import Profiles, stored_book
+from claims.money.months import FIRST_YEAR, LAST_YEAR, Month, NoMonth, zone_named
+from claims.money.price_books import UnableToAddBook
+from claims.money.price_drafts import UnableToChangeDraft
+from claims.money.price_forms import Editor, document_from
+from claims.money.price_terms import Terms, UnableToPrice, read_terms, tidied
 from portal import access, htmx
 from portal.access import person
 from portal.accounts.audit import source_ip

@@ -12,13 +12,15 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import quotas_admin, quotas_pages, quotas_writing
+from claims.asks.reading import WrongValue, read_integer
 from claims.models import Quota, QuotaObject
-from claims.quota_forms import QuotaForm, digest, quota_values
-from claims.quotas import Piece
-from claims.quotas_admin import UnableToChangeQuota
-from claims.quotas_guard import what_of
-from claims.reading import WrongValue, read_integer
+from claims.quotas import admin as quotas_admin
+from claims.quotas import pages as quotas_pages
+from claims.quotas import writing as quotas_writing
+from claims.quotas.admin import UnableToChangeQuota
+from claims.quotas.forms import QuotaForm, digest, quota_values
+from claims.quotas.guard import what_of
+from claims.quotas.standing import Piece
 from claims.signals import quotas_due
 from portal import access, htmx
 from portal.access import person, require_administrator

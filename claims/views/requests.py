@@ -12,23 +12,24 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import asks, requests
-from claims.again import values_of
-from claims.approvals import decidable, may_decide
-from claims.asking import UnableToSubmit
-from claims.browse import get_request_or_404, may_end
-from claims.changed import changes_of
-from claims.drafts import get_draft_or_404
-from claims.forms import RequestForm, initial_values
-from claims.launched import launches_context, told_of
-from claims.listing import REQUEST_HEADER, request_lines, requests_for
+from claims.asks import judging as asks
+from claims.asks.again import values_of
+from claims.asks.drafts import get_draft_or_404
+from claims.asks.forms import RequestForm, initial_values
+from claims.asks.saved import get_saved_or_404
+from claims.asks.saved_forms import SavingForm
+from claims.asks.values import UnableToSubmit
+from claims.changes.told import changes_of
+from claims.launches.told import launches_context, told_of
 from claims.models import LaunchTemplate, Request
-from claims.preview import preview
-from claims.pricing import price_list
-from claims.requests import UnableToChange
-from claims.saved import get_saved_or_404
-from claims.saved_forms import SavingForm
-from claims.story import Story, story, why_not
+from claims.money.pricing import price_list
+from claims.preview.panel import preview
+from claims.requests import actions as requests
+from claims.requests.actions import UnableToChange
+from claims.requests.approvals import decidable, may_decide
+from claims.requests.browse import get_request_or_404, may_end
+from claims.requests.listing import REQUEST_HEADER, request_lines, requests_for
+from claims.requests.story import Story, story, why_not
 from portal import access, csvs, htmx, lists
 from portal.access import person
 from portal.accounts.audit import source_ip

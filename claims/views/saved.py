@@ -10,12 +10,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import saved
-from claims.asks import FIELDS, projects_for
-from claims.forms import RequestForm
+from claims.asks import saved
+from claims.asks.forms import RequestForm
+from claims.asks.judging import FIELDS, projects_for
+from claims.asks.saved import UnableToSave, get_saved_or_404
+from claims.asks.saved_forms import SavingForm
 from claims.models import SavedRequest
-from claims.saved import UnableToSave, get_saved_or_404
-from claims.saved_forms import SavingForm
 from claims.views.requests import form_page
 from portal import htmx
 from portal.access import person

@@ -11,13 +11,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import closing, idle_cost, reconciling, statements
-from claims.closing import UnableToMove
-from claims.idle_cost import UnableToPassOn
 from claims.models import Adjustment, BookedTotal, Statement
-from claims.months import Month, NoMonth, zone_named
-from claims.reconciling import UnableToImport
-from claims.statements import Told
+from claims.money import closing, idle_cost, reconciling, statements
+from claims.money.closing import UnableToMove
+from claims.money.idle_cost import UnableToPassOn
+from claims.money.months import Month, NoMonth, zone_named
+from claims.money.reconciling import UnableToImport
+from claims.money.statements import Told
 from portal import access, csvs, htmx
 from portal.access import person
 from portal.accounts.audit import source_ip

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from claims import watches
 from claims.models import Flavor, Watch
+from claims.waiting import watches
 from inventory.models import Cluster, DeviceClass
 from portal import htmx, texts
 from portal.access import person

@@ -14,12 +14,12 @@ from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_safe
 from django_stubs_ext import StrOrPromise
 
-from claims.curves import Grid, Level
-from claims.monthly import MonthlyCost, monthly_costs
-from claims.months import zone_named
-from claims.occupancy import Occupancy, mean, occupancy
-from claims.occupancy_beside import beside
-from claims.waiting import ALLOCATED, BOUNDS, GONE, WAITING, Waits, waits
+from claims.history.curves import Grid, Level
+from claims.history.occupancy import Occupancy, mean, occupancy
+from claims.history.occupancy_beside import beside
+from claims.money.monthly import MonthlyCost, monthly_costs
+from claims.money.months import zone_named
+from claims.waiting.claims import ALLOCATED, BOUNDS, GONE, WAITING, Waits, waits
 from inventory.filters import clean_text
 from inventory.models import Cluster
 from portal import access, htmx

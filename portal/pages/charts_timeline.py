@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_safe
 
-from claims.curves import moment, us
-from claims.history import HistoryFilter, parse_moment
-from claims.timeline import DEVICE, LANES_BY, Lane, Timeline, held_time, timeline
+from claims.history.curves import moment, us
+from claims.history.intervals import HistoryFilter, parse_moment
+from claims.history.timeline import DEVICE, LANES_BY, Lane, Timeline, held_time, timeline
 from portal.access import person
 from portal.templatetags.ui import human_duration
 

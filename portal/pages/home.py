@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from claims.approvals import decidable
 from claims.models import Request
 from claims.models.requests import FINAL_STATES
-from claims.running import Running, running
+from claims.requests.approvals import decidable
+from claims.requests.running import Running, running
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.tallies import Tally, tallies
 from portal import access, htmx

@@ -5,8 +5,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from claims import asking_holder, watches
 from claims.models import Mute
+from claims.waiting import holders as asking_holder
+from claims.waiting import watches
 from portal import access, htmx
 from portal.accounts.models import Notification
 from portal.accounts.notifications import inbox

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from claims import quotas_pages
 from claims.models import Request
-from claims.running import running
+from claims.quotas import pages as quotas_pages
+from claims.requests.running import running
 from inventory.bindings import UnableToBind, bind, end, unbind
 from inventory.models import Cluster, NamespaceBinding
 from portal import access, csvs, htmx, lists

@@ -10,10 +10,10 @@ from fractions import Fraction
 from django.db.models import Q
 from django.utils import timezone
 
-from claims.charges import charges
 from claims.models import Allocation
-from claims.monthly import observed_since
-from claims.pricing import Statement
+from claims.money.charges import charges
+from claims.money.monthly import observed_since
+from claims.money.pricing import Statement
 from inventory.models import NamespaceBinding, ResourceQuota
 from inventory.queues import DeviceQuota, device_quotas
 from portal.accounts.models import Project

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from claims import derive, flavors, quota_forms, quotas_admin
+from claims.catalogue import derive, flavors
 from claims.models import Flavor, Quota
+from claims.quotas import admin as quotas_admin
+from claims.quotas import forms as quota_forms
 from tests.access.world import World
 from tests.cast import PASSWORD
 

@@ -15,8 +15,8 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from claims import asking_holder, flavors, launches, requests, watches
-from claims.manifests import REQUEST_LABEL
+from claims.catalogue import flavors
+from claims.launches import launching as launches
 from claims.models import (
     Allocation,
     Booking,
@@ -37,7 +37,11 @@ from claims.models import (
     SavedRequest,
     Watch,
 )
-from claims.price_drafts import create_draft
+from claims.money.price_drafts import create_draft
+from claims.requests import actions as requests
+from claims.requests.manifests import REQUEST_LABEL
+from claims.waiting import holders as asking_holder
+from claims.waiting import watches
 from inventory import clusters
 from inventory.cdi import tokens as node_tokens
 from inventory.findings.handling import acknowledge

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from claims import requests
 from claims import tasks as claim_tasks
 from claims.models import Request
+from claims.requests import actions as requests
 from inventory import clusters
 from inventory.looking import LookingClient, OnlyLooks
 from inventory.models import Cluster
@@ -110,7 +110,7 @@ def test_what_is_due_stays_due(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> N
     def never(**_: Any) -> None:
         raise AssertionError("pursued")
 
-    monkeypatch.setattr("claims.pursuit.pursue", never)
+    monkeypatch.setattr("claims.requests.pursuit.pursue", never)
     made = fleet.request(cast, state="submitted", requester=cast.member)
 
     claim_tasks.pursue(request_id=made.pk)

@@ -16,7 +16,6 @@ from allauth.mfa.totp.internal.auth import TOTP
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
-from claims import watches
 from claims.models import (
     Allocation,
     Booking,
@@ -38,7 +37,8 @@ from claims.models import (
     RequestChange,
     SavedRequest,
 )
-from claims.price_drafts import create_draft
+from claims.money.price_drafts import create_draft
+from claims.waiting import watches
 from inventory.cdi import intake, tokens
 from inventory.findings.evaluation import evaluate
 from inventory.findings.thresholds import Thresholds

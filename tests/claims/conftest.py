@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from claims.models import Price, PriceBook, Request
-from claims.requests import submit
+from claims.requests.actions import submit
 from inventory.models import (
     ClassProfile,
     Cluster,

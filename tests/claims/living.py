@@ -10,7 +10,7 @@ from unittest.mock import patch
 from django.db import transaction
 from django.db.models import QuerySet
 
-from claims.manifests import REQUEST_LABEL
+from claims.requests.manifests import REQUEST_LABEL
 from inventory.models import Claim, ClaimTemplate, Cluster, Pod, Stream
 from portal.kube.resources import Resource
 from tests.claims.fakes import FakeCluster

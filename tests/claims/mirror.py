@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-from claims.manifests import REQUEST_LABEL, hold_name
 from claims.models import Request
+from claims.requests.manifests import REQUEST_LABEL, hold_name
 from inventory.models import Claim, ClaimDevice, ClaimTemplate, Device, Observation, Pod, PodEvent
 from tests.claims.conftest import NOW
 

@@ -4,14 +4,14 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-from claims.adjusting import propose
-from claims.budgets import set_budget
-from claims.centres import assign
-from claims.curves import us
-from claims.disputing import open_dispute
+from claims.history.curves import us
 from claims.models import Charge, PriceBook, Statement
-from claims.months import Month
-from claims.rating import content_of
+from claims.money.adjusting import propose
+from claims.money.budgets import set_budget
+from claims.money.centres import assign
+from claims.money.disputing import open_dispute
+from claims.money.months import Month
+from claims.money.rating import content_of
 from tests.cast import Cast
 
 JANUARY = Month(2026, 1)

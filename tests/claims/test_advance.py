@@ -7,10 +7,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from claims import pursuit, requests
-from claims.advance import advance
-from claims.manifests import REQUEST_LABEL
 from claims.models import Request, RequestClaim
+from claims.requests import actions as requests
+from claims.requests import pursuit
+from claims.requests.advance import advance
+from claims.requests.manifests import REQUEST_LABEL
 from inventory.models import Claim, ClaimTemplate, Pod, Stream
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import IMAGE, NOW, Cast

@@ -7,11 +7,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from claims import requests, saved
-from claims.again import values_of
-from claims.asks import read
+from claims.asks import saved
+from claims.asks.again import values_of
+from claims.asks.judging import read
+from claims.asks.saved import UnableToSave
 from claims.models import Request, SavedRequest
-from claims.saved import UnableToSave
+from claims.requests import actions as requests
 from inventory.models import Cluster, DeviceClass
 from portal.accounts.models import AuditEntry, Membership, Project
 from tests.claims import catalogue

@@ -10,9 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from drf_spectacular.generators import SchemaGenerator
 
-from claims import pursuit, requests
 from claims.ledger import storage
 from claims.models import PriceBook, Request
+from claims.requests import actions as requests
+from claims.requests import pursuit
 from inventory.models import Cluster, Observation
 from portal.accounts.models import ApiToken, User
 from tests.claims.conftest import IMAGE, NOW, Cast

@@ -11,9 +11,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from claims.api_allocations import COLUMNS
 from claims.ledger import storage
 from claims.models import Allocation, Request, RequestClaim
+from claims.rest.allocations import COLUMNS
 from inventory.models import Cluster, Observation
 from portal.accounts.models import User
 from tests.claims.conftest import NOW, Cast

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from claims.models import GrowablePool, PriceBook
-from claims.preview import preview
+from claims.preview.panel import preview
 from inventory.models import Cluster
 from portal.accounts.models import ApiToken, AuditEntry
 from tests.claims.conftest import NOW, Cast
@@ -31,7 +31,7 @@ def test_the_preview_answers_as_the_panel_does(
     cast: Cast, values: dict[str, Any], prices: PriceBook, pool: GrowablePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet = build(held=1)
-    monkeypatch.setattr("claims.api_preview.timezone.now", lambda: NOW)
+    monkeypatch.setattr("claims.rest.preview.timezone.now", lambda: NOW)
     monkeypatch.setitem(preview.__kwdefaults__, "fleet_of", lambda _cluster: fleet)  # type: ignore[arg-type]
     monkeypatch.setitem(preview.__kwdefaults__, "clock", lambda: 0.0)  # type: ignore[arg-type]
     ask = values | {"count": 2}

@@ -11,10 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from claims import advance, approvals, pursuit, requests
-from claims.approvals import UnableToDecide, Verdict, decidable, queue
 from claims.models import Decision, Flavor, PriceBook, Request
-from claims.pricing import price_list
+from claims.money.pricing import price_list
+from claims.requests import actions as requests
+from claims.requests import advance, approvals, pursuit
+from claims.requests.approvals import UnableToDecide, Verdict, decidable, queue
 from inventory import snapshot
 from inventory.models import Cluster
 from portal.accounts.models import AuditEntry, Membership, Project, User

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from claims import asks
-from claims.asking import UnableToSubmit
-from claims.asks import parse, parse_key
+from claims.asks import judging as asks
+from claims.asks.judging import parse, parse_key
+from claims.asks.values import UnableToSubmit
 from claims.models import GrowablePool
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Project

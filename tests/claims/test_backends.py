@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from claims.backends import Backend, Rule, Stage, choose_backend
+from claims.catalogue.backends import Backend, Rule, Stage, choose_backend
 
 DRIVER = "driver:gpu.nvidia.com"
 SEEN = {"kubernetes": ["v1.36.2"], DRIVER: ["580.126.9"], "runtime": ["containerd 2.1.4"]}

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from claims import bookings_ics
-from claims.bookings import book
-from claims.bookings_calendar import calendar
+from claims.bookings import ics as bookings_ics
+from claims.bookings.booking import book
+from claims.bookings.calendar import calendar
 from claims.models import Booking, Flavor, Placement
 from inventory.models import Cluster
 from portal.accounts.models import User

@@ -14,13 +14,13 @@ from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, connection
 from django.http import Http404
 
-from claims import bookings
-from claims.approvals import UnableToDecide
-from claims.asking import UnableToSubmit
-from claims.bookings import UnableToBook, UnableToCancel, book, cancel, get_booking_or_404
-from claims.bookings_approvals import decide
-from claims.bookings_conflicts import conflicts, keep_clear
+from claims.asks.values import UnableToSubmit
+from claims.bookings import booking as bookings
+from claims.bookings.approvals import decide
+from claims.bookings.booking import UnableToBook, UnableToCancel, book, cancel, get_booking_or_404
+from claims.bookings.conflicts import conflicts, keep_clear
 from claims.models import Booking, Flavor, Placement, Request
+from claims.requests.approvals import UnableToDecide
 from inventory.models import Cluster, Device, Node
 from portal.accounts.models import AuditEntry, Membership, Notification
 from portal.dra.fleet import Fleet

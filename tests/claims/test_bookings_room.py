@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claims.bookings_room import (
+from claims.bookings.room import (
     Fleet,
     Group,
     Hold,

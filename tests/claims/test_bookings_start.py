@@ -7,11 +7,14 @@ import pytest
 from django.core.cache import cache
 from django.utils import timezone
 
-from claims import bookings_news, bookings_start, requests, tasks
-from claims.bookings import book, cancel, change
-from claims.bookings_approvals import decide
-from claims.bookings_start import due, start
+from claims import tasks
+from claims.bookings import news as bookings_news
+from claims.bookings import start as bookings_start
+from claims.bookings.approvals import decide
+from claims.bookings.booking import book, cancel, change
+from claims.bookings.start import due, start
 from claims.models import Booking, Flavor, Request
+from claims.requests import actions as requests
 from inventory.models import Cluster, ResourceSlice
 from portal.accounts.models import AuditEntry, Membership, Notification
 from tests.claims import catalogue

@@ -7,9 +7,10 @@ import yaml
 from django.test import Client
 from django.urls import reverse
 
-from claims import requests, snippets
-from claims.bundle import file_of, ways_of
 from claims.models import Placement, Request
+from claims.requests import actions as requests
+from claims.requests import snippets
+from claims.requests.bundle import file_of, ways_of
 from inventory.models import Cluster, LocalQueue
 from tests.claims import catalogue
 from tests.claims.conftest import NOW, Cast

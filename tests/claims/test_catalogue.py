@@ -7,11 +7,11 @@ from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from claims import places
-from claims.catalogue import entries, may_ask_for
+from claims.catalogue import places
+from claims.catalogue.offers import entries, may_ask_for
 from claims.models import Flavor, Placement, PriceBook, Request
-from claims.pricing import price_list
-from claims.waits import FEWEST, typical
+from claims.money.pricing import price_list
+from claims.waiting.typical import FEWEST, typical
 from inventory import snapshot
 from inventory.models import Cluster, CountedUnits, Device, Node, Stream
 from portal.accounts.models import Project

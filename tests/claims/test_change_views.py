@@ -7,8 +7,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from claims import change_decisions, changes, requests
+from claims.changes import changing as changes
+from claims.changes import decisions as change_decisions
 from claims.models import Flavor, Placement, Request, RequestChange
+from claims.requests import actions as requests
 from inventory.models import Cluster
 from tests.claims.conftest import NOW, Cast
 from tests.claims.fakes import FakeCluster

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 from django.core.exceptions import PermissionDenied
 
-from claims import change_decisions, changes, pursuit, requests
-from claims.advance import advance
-from claims.approvals import UnableToDecide, Verdict
-from claims.changes import UnableToChangeRequest
+from claims.asks.reading import WHOLE
+from claims.changes import changing as changes
+from claims.changes import decisions as change_decisions
+from claims.changes.changing import UnableToChangeRequest
 from claims.models import Flavor, Placement, Request, RequestChange
-from claims.reading import WHOLE
+from claims.requests import actions as requests
+from claims.requests import pursuit
+from claims.requests.advance import advance
+from claims.requests.approvals import UnableToDecide, Verdict
 from inventory.models import Cluster
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import IMAGE, NOW, Cast

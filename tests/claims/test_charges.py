@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from claims.charges import charges, usages
 from claims.models import Allocation
-from claims.pricing import Book, PriceList, statement
+from claims.money.charges import charges, usages
+from claims.money.pricing import Book, PriceList, statement
 from inventory.models import Cluster
 from portal.accounts.models import Project
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from claims.curves import BEHIND, LOST, NOTHING, SEEN, Cells, Curve, Grid, Level, added, merged
+from claims.history.curves import BEHIND, LOST, NOTHING, SEEN, Cells, Curve, Grid, Level, added, merged
 
 GRID = Grid(start=0, width=100, count=3, now=250)
 

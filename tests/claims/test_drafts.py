@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from claims import drafts, requests
-from claims.drafts import MAX_OF_A_PERSON, UnableToKeep
+from claims.asks import drafts
+from claims.asks.drafts import MAX_OF_A_PERSON, UnableToKeep
+from claims.asks.reading import WHOLE
 from claims.models import Draft, Request
-from claims.reading import WHOLE
+from claims.requests import actions as requests
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import NOW, Cast
 from tests.claims.fakes import FakeCluster

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from claims import pursuit, requests
-from claims.drift import differences
-from claims.manifests import COST_CENTRE_ANNOTATION, PURPOSE_ANNOTATION, REQUEST_LABEL, metadata_of
 from claims.models import Request
-from claims.rehearsal import owner_of
+from claims.requests import actions as requests
+from claims.requests import pursuit
+from claims.requests.drift import differences
+from claims.requests.manifests import COST_CENTRE_ANNOTATION, PURPOSE_ANNOTATION, REQUEST_LABEL, metadata_of
+from claims.requests.rehearsal import owner_of
 from inventory.models import Claim, Pod
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster

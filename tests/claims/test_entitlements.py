@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 import yaml
 
-from claims import advance, pursuit, requests, snippets
-from claims.manifests import REQUEST_LABEL
 from claims.models import Placement, Request, RequestPod
-from claims.requests import UnableToChange
-from claims.story import story
+from claims.requests import actions as requests
+from claims.requests import advance, pursuit, snippets
+from claims.requests.actions import UnableToChange
+from claims.requests.manifests import REQUEST_LABEL
+from claims.requests.story import story
 from inventory.models import Cluster, Pod
 from tests.claims import catalogue
 from tests.claims.conftest import IMAGE, NOW, Cast

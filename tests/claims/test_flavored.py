@@ -10,13 +10,13 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
-from claims import requests
-from claims.asking import Ask, UnableToSubmit
-from claims.asks import parse, read
-from claims.forms import initial_values
+from claims.asks.forms import initial_values
+from claims.asks.judging import parse, read
+from claims.asks.values import Ask, UnableToSubmit
 from claims.models import Flavor, Placement, Request
-from claims.preview import preview
-from claims.pricing import price_list
+from claims.money.pricing import price_list
+from claims.preview.panel import preview
+from claims.requests import actions as requests
 from inventory import snapshot
 from inventory.models import Cluster, Node
 from portal.accounts.models import User

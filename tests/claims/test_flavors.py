@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 
-from claims import derive, flavors, placements
-from claims.flavors import UnableToChangeFlavor
+from claims.asks.reading import WHOLE
+from claims.catalogue import derive, flavors, placements
+from claims.catalogue.flavors import UnableToChangeFlavor
+from claims.catalogue.placement_terms import read_terms
+from claims.catalogue.tolerations import lines_of
 from claims.models import Flavor, Placement
-from claims.placement_terms import read_terms
-from claims.reading import WHOLE
-from claims.tolerations import lines_of
 from inventory.models import Cluster, DeviceClass
 from portal.accounts.models import AuditEntry, Project
 from tests.claims import catalogue

@@ -11,11 +11,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from claims import pursuit
-from claims.history import HistoryFilter, parse_moment
+from claims.history.intervals import HistoryFilter, parse_moment
+from claims.history.unseen import unseen
 from claims.ledger import storage
 from claims.models import Allocation, PriceBook, Request
-from claims.unseen import unseen
+from claims.requests import pursuit
 from inventory.models import Cluster, NamespaceBinding, Observation
 from portal.accounts.models import User
 from tests.claims.conftest import IMAGE, NOW, Cast

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from claims import pursuit, requests
-from claims.advance import advance
-from claims.flavors import UnableToChangeFlavor, read_terms
-from claims.holding import HoldTerms, hold_pod_of
+from claims.catalogue.flavors import UnableToChangeFlavor, read_terms
 from claims.models import Flavor, Request
+from claims.requests import actions as requests
+from claims.requests import pursuit
+from claims.requests.advance import advance
+from claims.requests.holding import HoldTerms, hold_pod_of
 from inventory.models import Claim, Pod
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import IMAGE, NOW, Cast

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from claims import requests
 from claims.models import Request
+from claims.requests import actions as requests
 from inventory.models import Cluster, LocalQueue
 from tests.claims import catalogue
 from tests.claims.conftest import NOW, Cast

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from claims import requests
 from claims.models import Flavor, Request
+from claims.requests import actions as requests
 from inventory.models import CdiToken, Cluster
 from portal.idempotency import keeping, tasks
 from portal.idempotency.keeping import KeyProblem, read_key

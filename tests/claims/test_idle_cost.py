@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from claims import idle_cost
-from claims.idle_cost import UnableToPassOn, pass_on, rate_idle
 from claims.ledger.conservation import Piece, Span, Use, add_up, idle
 from claims.models import Charge, Price, PriceBook, PriceRule, Statement
-from claims.months import Month
-from claims.rating import content_of
-from claims.statements import told_of
+from claims.money import idle_cost
+from claims.money.idle_cost import UnableToPassOn, pass_on, rate_idle
+from claims.money.months import Month
+from claims.money.rating import content_of
+from claims.money.statements import told_of
 from inventory.models import Cluster
 from portal.accounts.models import Project, User
 

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from claims import launches, requests
-from claims.launch_templates import create
-from claims.launch_terms import read_launch_terms
-from claims.launched import told_of
+from claims.launches import launching as launches
+from claims.launches.templates import create
+from claims.launches.terms import read_launch_terms
+from claims.launches.told import told_of
 from claims.models import Allocation, Launch, Request
+from claims.requests import actions as requests
 from inventory.models import Cluster, Job
 from tests.claims.conftest import Cast
 from tests.claims.test_line import ask, followed, in_state, until

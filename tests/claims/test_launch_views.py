@@ -6,10 +6,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from claims import launches, pursuit, requests
-from claims.launch_templates import create
-from claims.launch_terms import read_launch_terms
+from claims.launches import launching as launches
+from claims.launches.templates import create
+from claims.launches.terms import read_launch_terms
 from claims.models import Launch, LaunchTemplate, Request
+from claims.requests import actions as requests
+from claims.requests import pursuit
 from portal.kube import errors
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster

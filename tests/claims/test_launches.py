@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from claims import launch_tasks, launches, pursuit, requests
-from claims.launch_templates import archive, create, terms_of, update
-from claims.launch_terms import LaunchTerms, UnableToChangeLaunch, read_launch_terms
-from claims.launched import launchable, told_of
-from claims.launches import UnableToLaunch
+from claims.launches import launching as launches
+from claims.launches import tasks as launch_tasks
+from claims.launches.launching import UnableToLaunch
+from claims.launches.templates import archive, create, terms_of, update
+from claims.launches.terms import LaunchTerms, UnableToChangeLaunch, read_launch_terms
+from claims.launches.told import launchable, told_of
 from claims.models import Launch, LaunchTemplate, Request
-from claims.retrying import backoff
+from claims.requests import actions as requests
+from claims.requests import pursuit
+from claims.requests.retrying import backoff
 from inventory.models import Cluster, Job, NamespaceBinding, Pod, PodEvent
 from portal.accounts.models import AuditEntry, Project
 from portal.kube import errors

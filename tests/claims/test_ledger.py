@@ -9,10 +9,10 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 
-from claims import pursuit
 from claims.ledger import storage
 from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, LedgerCursor, Request, RequestClaim
+from claims.requests import pursuit
 from inventory.models import Cluster, NamespaceBinding, Observation
 from portal.accounts.models import Project
 from tests.claims.conftest import IMAGE, NOW

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from claims import entitlements
 from claims.ledger import storage
 from claims.ledger.fold import Event, fold
 from claims.models import Allocation, Consumer, Request, RequestPod
+from claims.requests import entitlements
 from inventory.models import Cluster, NamespaceBinding, Observation, Pod
 from portal.accounts.models import Project
 from tests.claims.conftest import NOW

@@ -21,13 +21,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from claims import advance, approvals, pursuit, requests
-from claims.approvals import UnableToDecide
-from claims.asking import UnableToSubmit
-from claims.manifests import hold_name
+from claims.asks.values import UnableToSubmit
 from claims.models import FINAL_STATES, Flavor, Placement, Request
-from claims.requests import UnableToChange
-from claims.states import LIVE
+from claims.requests import actions as requests
+from claims.requests import advance, approvals, pursuit
+from claims.requests.actions import UnableToChange
+from claims.requests.approvals import UnableToDecide
+from claims.requests.manifests import hold_name
+from claims.requests.states import LIVE
 from inventory.models import Cluster, NamespaceBinding
 from portal.kube import errors
 from tests.claims.conftest import IMAGE, NOW, Cast

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from claims import advance, manifests, pursuit, requests, snippets
-from claims.asking import UnableToSubmit
-from claims.engine import claim_of
+from claims.asks.engine import claim_of
+from claims.asks.values import UnableToSubmit
+from claims.catalogue.places import places_of
+from claims.catalogue.stock import wish_of
 from claims.ledger import storage
 from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, Request
-from claims.places import places_of
-from claims.stock import wish_of
-from claims.story import story, use_of, why_not
+from claims.requests import actions as requests
+from claims.requests import advance, manifests, pursuit, snippets
+from claims.requests.story import story, use_of, why_not
 from inventory import clusters
 from inventory.bindings import bind
 from inventory.follow.follower import Follower

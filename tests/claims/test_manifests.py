@@ -5,8 +5,8 @@ import re
 import pytest
 import yaml
 
-from claims import manifests, snippets
-from claims.manifests import Owner, Wish
+from claims.requests import manifests, snippets
+from claims.requests.manifests import Owner, Wish
 from portal.dra.cel import DeviceView, compile_selector
 from portal.dra.quantity import Quantity
 

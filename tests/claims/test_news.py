@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from claims import approvals, idle, reminders, watches
 from claims.models import Flavor, Idleness, Request, Watch
-from claims.requests import release, transition
+from claims.requests import approvals, idle, reminders
+from claims.requests.actions import release, transition
+from claims.waiting import watches
 from inventory import snapshot
 from inventory.models import Cluster, Device, Stream
 from portal.accounts.models import Delivery, Notification, User
@@ -73,7 +74,7 @@ def test_what_one_does_oneself_is_told_to_nobody_but_programs(cast: Cast, reques
 def test_who_may_decide_is_told_of_what_waits(
     cast: Cast, request_: Request, approval: str, own: bool, expected: set[str]
 ) -> None:
-    from claims import news
+    from claims.requests import news
 
     Request.objects.filter(pk=request_.pk).update(
         state=State.WAITING_FOR_APPROVAL, approval=approval, own_approval=own
@@ -89,7 +90,7 @@ def test_who_may_decide_is_told_of_what_waits(
 def test_nobody_is_asked_to_decide_about_their_own_and_administrators_stand_in(
     cast: Cast, request_: Request
 ) -> None:
-    from claims import news
+    from claims.requests import news
 
     request_.approval, request_.requester = Flavor.Approval.LEAD, cast.lead
     assert news.approvers_of(request_) == [cast.admin]
@@ -232,7 +233,7 @@ def test_who_joins_at_the_last_moment_keeps_it(held: Request) -> None:
     look(NOW, NOW + 4 * HOUR)
     Request.objects.update(state=State.IN_USE)
     held.refresh_from_db()
-    from claims.requests import give_back_idle
+    from claims.requests.actions import give_back_idle
 
     assert not give_back_idle(request=held, now=NOW + 5 * HOUR)
 

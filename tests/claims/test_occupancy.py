@@ -10,9 +10,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from claims.curves import Grid, Level
+from claims.history.curves import Grid, Level
+from claims.history.occupancy import Levels, mean, occupancy
 from claims.models import Allocation
-from claims.occupancy import Levels, mean, occupancy
 from inventory.models import Cluster, Device, DeviceProfile, Observation, Pool, ResourceSlice, Stream
 
 pytestmark = pytest.mark.django_db

@@ -7,12 +7,13 @@ import pytest
 from django.core.cache import cache
 from django.urls import reverse
 
-from claims import manifests, requests
-from claims.asking import UnableToSubmit
-from claims.asks import parse, read
+from claims.asks.judging import parse, read
+from claims.asks.values import UnableToSubmit
 from claims.models import Flavor, Placement, Request
-from claims.preview import preview
-from claims.pricing import price_list
+from claims.money.pricing import price_list
+from claims.preview.panel import preview
+from claims.requests import actions as requests
+from claims.requests import manifests
 from inventory import snapshot
 from inventory.models import Cluster, DeviceProfile
 from portal.accounts.models import User

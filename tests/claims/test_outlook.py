@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from claims.models import Flavor, Request, RequestClaim
-from claims.outlook import Line, expected, held_by, waiting
-from claims.requests import submit
+from claims.preview.outlook import Line, expected, held_by, waiting
+from claims.requests.actions import submit
 from inventory.models import Claim, Cluster
 from portal.accounts.models import Project
 from tests.claims import catalogue

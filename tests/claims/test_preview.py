@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from claims import asks
+from claims.asks import judging as asks
 from claims.models import PriceBook
-from claims.preview import Preview, preview
-from claims.pricing import price_list
+from claims.money.pricing import price_list
+from claims.preview.panel import Preview, preview
 from inventory.models import Cluster, Device
 from portal.dra.features import Features
 from portal.dra.fleet import Fleet

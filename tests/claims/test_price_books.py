@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from claims.models import Price, PriceBook
-from claims.price_books import UnableToAddBook, add_book
+from claims.money.price_books import UnableToAddBook, add_book
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import NOW
 

@@ -8,11 +8,22 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, transaction
 
-from claims.books import CAPACITY, COUNTERS, IDLE, UNUSED, Book, Centres, Discount, Kind, PriceList, Rule
-from claims.books import price_list as stored_prices
 from claims.models import CostCentre, Price, PriceBook, PriceRule
-from claims.price_books import publish
-from claims.price_terms import UnableToPrice, document_of, read_terms, tidied
+from claims.money.books import (
+    CAPACITY,
+    COUNTERS,
+    IDLE,
+    UNUSED,
+    Book,
+    Centres,
+    Discount,
+    Kind,
+    PriceList,
+    Rule,
+)
+from claims.money.books import price_list as stored_prices
+from claims.money.price_books import publish
+from claims.money.price_terms import UnableToPrice, document_of, read_terms, tidied
 from inventory.models import DeviceProfile
 from portal.accounts.models import Project
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claims.pricing import Book, PriceList, Usage, rate, share, statement
+from claims.money.pricing import Book, PriceList, Usage, rate, share, statement
 
 T0 = datetime(2026, 3, 29, tzinfo=UTC)
 NOW = T0 + timedelta(days=400)

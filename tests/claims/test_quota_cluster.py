@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from claims import pursuit, quotas_cluster, quotas_writing, tasks
-from claims.manifests import MANAGED_BY, PROJECT_LABEL
+from claims import tasks
 from claims.models import Flavor, Quota, QuotaObject, Request, RequestPod
-from claims.quotas_cluster import QUOTA_LABEL, name_of, name_of_entitlements
-from claims.rehearsal import rehearse
+from claims.quotas import cluster as quotas_cluster
+from claims.quotas import writing as quotas_writing
+from claims.quotas.cluster import QUOTA_LABEL, name_of, name_of_entitlements
+from claims.requests import pursuit
+from claims.requests.manifests import MANAGED_BY, PROJECT_LABEL
+from claims.requests.rehearsal import rehearse
 from inventory.models import Cluster, NamespaceBinding, Pod, ResourceQuota, Stream
 from portal.accounts.models import Project
 from portal.kube import errors

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from claims.models import Flavor, PriceBook, Quota, Request, RequestPod
-from claims.quotas_facts import gather
+from claims.quotas.facts import gather
 from inventory.models import Cluster, Observation, Pod
 from portal.accounts.models import Project
 from tests.claims import catalogue, quotas

@@ -9,11 +9,13 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.urls import reverse
 
-from claims import quotas_admin, quotas_watch, requests
-from claims.asking import UnableToSubmit
+from claims.asks.values import UnableToSubmit
 from claims.models import Flavor, Quota, Request
-from claims.quotas_guard import OverQuota, approve, foretell
-from claims.requests import UnableToChange
+from claims.quotas import admin as quotas_admin
+from claims.quotas import watch as quotas_watch
+from claims.quotas.guard import OverQuota, approve, foretell
+from claims.requests import actions as requests
+from claims.requests.actions import UnableToChange
 from inventory.models import Cluster
 from portal.accounts.models import AuditEntry, Notification, Project
 from tests.claims import catalogue, quotas
@@ -120,7 +122,7 @@ def test_a_failed_request_is_tried_again_only_within_the_quota(
 def test_without_a_quota_asking_costs_one_query(
     cast: Cast, request_: Request, django_assert_num_queries: Any
 ) -> None:
-    from claims.quotas_guard import verdicts
+    from claims.quotas.guard import verdicts
 
     with django_assert_num_queries(1):
         assert verdicts([request_], now=NOW) == [[]]
@@ -216,7 +218,7 @@ def test_within_the_quota_an_approval_is_nobodys_exception(
 def test_the_panel_tells_what_is_left_before_anything_is_sent(
     cast: Cast, project: Project, values: dict[str, Any]
 ) -> None:
-    from claims.asks import read
+    from claims.asks.judging import read
 
     quotas.quota(project, "3")
     quotas.quota(project, "100", kind=Kind.HOURS, action=Action.NOTIFY)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from claims.models import Quota
-from claims.pricing import Book, PriceList, Usage, statement
-from claims.quotas import Asked, Facts, Held, Part, Terms, newest_over, standing
-from claims.quotas_words import WrongLimit, amount, exact, neutral, plain, read_limit
+from claims.money.pricing import Book, PriceList, Usage, statement
+from claims.quotas.standing import Asked, Facts, Held, Part, Terms, newest_over, standing
+from claims.quotas.words import WrongLimit, amount, exact, neutral, plain, read_limit
 
 Kind = Quota.Kind
 NOW = datetime(2026, 11, 10, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 from hypothesis import HealthCheck, assume, given, settings
 
-from claims.asking import UnableToSubmit
+from claims.asks.values import UnableToSubmit
 from tests.claims.random_fleets import World, worlds
 from tests.claims.whole_desk import ControlPlane, WholeDesk
 

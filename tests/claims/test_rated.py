@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, transaction
 
-from claims.books import Centres
-from claims.charges import charges
 from claims.models import Allocation, Charge, CostCentre, Price, PriceBook, PriceRule, Statement
-from claims.months import Month
-from claims.rated import rate_month
+from claims.money.books import Centres
+from claims.money.charges import charges
+from claims.money.months import Month
+from claims.money.rated import rate_month
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Project
 

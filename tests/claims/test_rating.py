@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claims.books import Book, Centres, Discount, PriceList, Rule
-from claims.curves import moment, us
+from claims.history.curves import moment, us
 from claims.models import Charge
-from claims.months import Month, NoMonth, months
-from claims.ownership import Owners
-from claims.rating import Rater
+from claims.money.books import Book, Centres, Discount, PriceList, Rule
+from claims.money.months import Month, NoMonth, months
+from claims.money.ownership import Owners
+from claims.money.rating import Rater
 
 BERLIN = ZoneInfo("Europe/Berlin")
 T0 = datetime(2028, 1, 1, tzinfo=UTC)

@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from claims import pursuit, requests
 from claims.models import PriceBook, Request
+from claims.requests import actions as requests
+from claims.requests import pursuit
 from inventory.models import Cluster, Stream
 from portal.accounts.models import Project, User
 from tests.claims.conftest import IMAGE, NOW, Cast

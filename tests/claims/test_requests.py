@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from claims import pursuit, requests, retrying
-from claims.asking import UnableToSubmit
-from claims.manifests import REQUEST_LABEL, hold_name
+from claims.asks.reading import WHOLE
+from claims.asks.values import UnableToSubmit
 from claims.models import Request, RequestClaim
-from claims.reading import WHOLE
-from claims.requests import UnableToChange
+from claims.requests import actions as requests
+from claims.requests import pursuit, retrying
+from claims.requests.actions import UnableToChange
+from claims.requests.manifests import REQUEST_LABEL, hold_name
 from claims.signals import work_due
 from inventory.models import NamespaceBinding
 from portal.accounts.models import AuditEntry

@@ -11,12 +11,6 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claims import adjusting, budgets, centres, closing, disputing, explaining, reconciling
-from claims.adjusting import UnableToAdjust
-from claims.budgets import UnableToBudget, why_blocked
-from claims.centres import UnableToAssign
-from claims.closing import UnableToMove, verify
-from claims.disputing import UnableToDispute
 from claims.models import (
     Adjustment,
     Allocation,
@@ -27,10 +21,16 @@ from claims.models import (
     PriceBook,
     Statement,
 )
-from claims.months import Month
-from claims.rated import rate_month
-from claims.reconciling import UnableToImport
-from claims.statements import apportioned, overview, told_of
+from claims.money import adjusting, budgets, centres, closing, disputing, explaining, reconciling
+from claims.money.adjusting import UnableToAdjust
+from claims.money.budgets import UnableToBudget, why_blocked
+from claims.money.centres import UnableToAssign
+from claims.money.closing import UnableToMove, verify
+from claims.money.disputing import UnableToDispute
+from claims.money.months import Month
+from claims.money.rated import rate_month
+from claims.money.reconciling import UnableToImport
+from claims.money.statements import apportioned, overview, told_of
 from inventory.models import Cluster
 from portal.accounts.models import AuditEntry, Membership, Notification, Project, User
 

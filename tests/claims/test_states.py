@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from claims.models import Request
-from claims.states import ClaimFacts, PodFacts, Situation, Verdict, expired, next_state
+from claims.requests.states import ClaimFacts, PodFacts, Situation, Verdict, expired, next_state
 
 State, Reason, Shape = Request.State, Request.Reason, Request.Shape
 

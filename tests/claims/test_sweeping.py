@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from claims import pursuit, requests, sweeping
-from claims.manifests import PROJECT_LABEL, REQUEST_LABEL, ROLE_LABEL, hold_name
 from claims.models import Request
+from claims.requests import actions as requests
+from claims.requests import pursuit, sweeping
+from claims.requests.manifests import PROJECT_LABEL, REQUEST_LABEL, ROLE_LABEL, hold_name
 from inventory.models import Claim, Cluster, Pod
 from portal.accounts.models import AuditEntry
 from portal.kube import errors

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from claims.models import GrowablePool
-from claims.preview import Preview
-from claims.verdicts import Verdict
+from claims.preview.panel import Preview
+from claims.preview.verdicts import Verdict
 from inventory.models import Cluster, DeviceClass, Node
 from portal.dra import model as dra
 from portal.dra.fleet import Fleet

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claims.models import Allocation
-from claims.waiting import class_of, survival_quantile, waits
+from claims.waiting.claims import class_of, survival_quantile, waits
 from inventory.models import Claim, Cluster, Observation, Stream
 
 NOW = datetime(2026, 3, 10, 9, 30, tzinfo=UTC)

@@ -9,14 +9,15 @@ from typing import Any, Self
 
 import msgspec
 
-from claims import asks, manifests, snippets, submission
-from claims.asking import Reading
+from claims.asks import judging as asks
+from claims.asks.values import Reading
 from claims.models import Flavor, Placement, Request
-from claims.preview import Preview, preview
-from claims.pricing import price_list
-from claims.rehearsal import manifest_of, owner_of
-from claims.requests import submit
-from claims.story import use_of
+from claims.money.pricing import price_list
+from claims.preview.panel import Preview, preview
+from claims.requests import manifests, snippets, submission
+from claims.requests.actions import submit
+from claims.requests.rehearsal import manifest_of, owner_of
+from claims.requests.story import use_of
 from inventory import expressions, snapshot
 from inventory.mirror.writer import Writer, features_of
 from inventory.models import Cluster, NamespaceBinding, Stream
@@ -230,7 +231,7 @@ class WholeDesk:
         Placement.objects.create(flavor=made, cluster=self.mirror.cluster, **columns)
 
     def _by_plugin(self) -> bool:
-        from claims.places import choices_of
+        from claims.catalogue.places import choices_of
 
         placement = Placement.objects.select_related("cluster", "flavor").get(flavor__slug="first")
         return choices_of([placement])[placement.pk].backend == Request.Backend.PLUGIN

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from claims import bookings_start, pursuit
-from claims.manifests import hold_name
+from claims.bookings import start as bookings_start
 from claims.models import Booking, Flavor, Placement, Request
+from claims.requests import pursuit
+from claims.requests.manifests import hold_name
 from inventory.models import Cluster
 from portal.accounts.models import Membership, Project, User
 from portal.dra.features import Features

@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from claims import submission
-from claims.launch_manifests import build
-from claims.manifests import Manifest, Owner
+from claims.launches.manifests import build
 from claims.models import LaunchTemplate
-from claims.snippets import Use
+from claims.requests import submission
+from claims.requests.manifests import Manifest, Owner
+from claims.requests.snippets import Use
 from portal.kube.errors import NotFound
 from portal.kube.resources import JOBS, NAMESPACES, PODS
 from tests.contract import objects

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from claims import manifests, pursuit, requests, sweeping
 from claims.models import Request
+from claims.requests import actions as requests
+from claims.requests import manifests, pursuit, sweeping
 from inventory.models import Claim, Cluster, NamespaceBinding, Pod
 from portal.accounts.models import Project, User
 from portal.kube.resources import PODS, RESOURCE_CLAIMS

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from claims import pursuit, quotas_cluster, quotas_writing
-from claims.manifests import claim_spec
+from claims.catalogue.stock import wish_of
 from claims.models import Flavor, Placement, Quota, QuotaObject, Request
-from claims.quotas_cluster import name_of, name_of_entitlements
-from claims.stock import wish_of
+from claims.quotas import cluster as quotas_cluster
+from claims.quotas import writing as quotas_writing
+from claims.quotas.cluster import name_of, name_of_entitlements
+from claims.requests import pursuit
+from claims.requests.manifests import claim_spec
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Project, User
 from portal.kube.errors import Forbidden

@@ -12,8 +12,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from claims.history.timeline import Bar, Lane, held_time, together
 from claims.models import Allocation, Price, PriceBook
-from claims.timeline import Bar, Lane, held_time, together
 from inventory.models import Claim, Device, Observation
 from portal.accounts.models import User
 from tests.cast import Cast
@@ -262,7 +262,7 @@ def test_a_window_that_cannot_be_read_is_refused_with_a_reason(cast: Cast, windo
 
 
 def test_lanes_beyond_the_most_are_counted(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claims.timeline.MOST_LANES", 2)
+    monkeypatch.setattr("claims.history.timeline.MOST_LANES", 2)
     for device in devices(cluster(), held=5):
         hold(cast, device, 2, None)
     told = bars(cast.member)
@@ -272,7 +272,7 @@ def test_lanes_beyond_the_most_are_counted(cast: Cast, monkeypatch: pytest.Monke
 def test_a_window_with_too_much_says_from_when_it_is_whole(
     cast: Cast, held: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("claims.timeline.MOST_INTERVALS", 3)
+    monkeypatch.setattr("claims.history.timeline.MOST_INTERVALS", 3)
     for number in range(6):
         hold(cast, held, 10 + number, 9.5 + number)
     assert bars(cast.member)["note"].startswith("Too much at once: only what began since ")

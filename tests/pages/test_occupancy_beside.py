@@ -2,7 +2,7 @@
 
 from django.urls import reverse
 
-from claims.occupancy_beside import beside
+from claims.history.occupancy_beside import beside
 from inventory.models import CountedUnits
 from tests.browser.sessions import signed_in
 from tests.cast import Cast

@@ -4,7 +4,7 @@ import json
 
 from django.urls import reverse
 
-from claims.asks import projects_for
+from claims.asks.judging import projects_for
 from inventory.bindings import bind
 from portal.accounts.models import AuditEntry, Project
 from tests.access.world import make_booking, make_request

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from claims.history import parse_moment
+from claims.history.intervals import parse_moment
 from claims.ledger import archive, keeping
 from claims.ledger.storage import apply, rebuild
 from claims.models import Bound, LedgerPolicy

@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from claims.history import parse_moment
+from claims.history.intervals import parse_moment
 from claims.models import PriceBook
-from claims.price_books import COLUMNS, UnableToAddBook, add_book
-from claims.pricing import price_list
+from claims.money.price_books import COLUMNS, UnableToAddBook, add_book
+from claims.money.pricing import price_list
 
 
 class Command(BaseCommand):

@@ -20,8 +20,8 @@ from prometheus_client.core import (
 )
 from redis import Redis, RedisError
 
+from claims.history.watched import watched
 from claims.models import Request
-from claims.watched import watched
 from inventory.browse import UNKNOWN
 from inventory.browse_counts import counts_of
 from inventory.coverage import Coverage, coverage_of_all

@@ -1,0 +1,1 @@
+"""Flavors: what researchers ask for, where each is served and by which means, and how much of it there is."""

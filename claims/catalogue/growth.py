@@ -1,0 +1,110 @@
+"""Node pools that can grow: whether one of them would bring what is not there, and what administrators say
+of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from claims.asks.values import Reading
+from claims.catalogue.placements import selects
+from claims.models import GrowablePool, Request
+from inventory.models import Cluster, Node
+from portal.dra.quantity import Quantity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a pool would have to bring: by a class, or by an extended resource ("" = not that way)."""
+
+    device_class: str = ""
+    extended_resource: str = ""
+    count: int = 1
+    min_memory: str = ""
+    node_selector: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """A pool that would bring it, and how many of its nodes are there."""
+
+    pool: GrowablePool
+    nodes: int
+
+    @property
+    def more(self) -> int:
+        """How many further nodes it may get."""
+        return max(0, self.pool.max_nodes - self.nodes)
+
+
+def nothing_there(cluster: Cluster) -> str:
+    """The word for a class without any device: a cluster that was never listed may be full of them."""
+    if not cluster.streams.filter(resource="resourceslices", listed_at__isnull=False).exists():
+        return _("The desk has not read the devices of this cluster yet: what matches is not known.")
+    return _("No device of the cluster belongs to this class at present. You can queue for one all the same.")
+
+
+def domains_declared(*, cluster: Cluster, device_class: str) -> tuple[str, ...]:
+    """Domains under which devices of the class would tell their capacities, by what is said of pools."""
+    rows = GrowablePool.objects.filter(cluster=cluster, device_class=device_class).exclude(domain="")
+    return tuple(sorted(set(rows.values_list("domain", flat=True))))
+
+
+def growing(*, cluster: Cluster, wanted: Wanted) -> Sequence[Growth]:
+    """Pools of the cluster that may get a further node which would serve the wish, by name."""
+    rows = GrowablePool.objects.filter(cluster=cluster).order_by("name", "pk")
+    found = [row for row in rows if _brings(row, wanted)]
+    if not found:
+        return []
+    counted = nodes_of(found)
+    told = [Growth(pool=row, nodes=counted[row.pk]) for row in found]
+    return [growth for growth in told if growth.more]
+
+
+def growths_of(reading: Reading) -> Sequence[Growth]:
+    """Pools that may get a node which would serve all of an ask: what is asked for or an alternative, and
+    every further part. What an expression wants of devices that are not there, nobody can say."""
+    cluster, placement, count = reading.cluster, reading.placement, reading.count
+    if cluster is None or count is None or not GrowablePool.objects.filter(cluster=cluster).exists():
+        return []
+    selector = placement.node_selector if placement else {}
+
+    def serving(**wanted: Any) -> Sequence[Growth]:
+        return growing(cluster=cluster, wanted=Wanted(node_selector=selector, **wanted))
+
+    if reading.backend == Request.Backend.PLUGIN:
+        return serving(extended_resource=placement.extended_resource if placement else "", count=count)
+    if reading.device_class is None:
+        return []
+    found = list(serving(device_class=reading.device_class.name, count=count, min_memory=reading.min_memory))
+    for piece in reading.options.alternatives:
+        found += serving(device_class=piece.wish.device_class, count=piece.count)
+    for piece in reading.options.parts:
+        besides = {g.pool.name for g in serving(device_class=piece.wish.device_class, count=piece.count)}
+        found = [growth for growth in found if growth.pool.name in besides]
+    return list({growth.pool.pk: growth for growth in found}.values())
+
+
+def nodes_of(pools: Sequence[GrowablePool]) -> Mapping[int, int]:
+    """How many nodes each pool (by primary key) has now."""
+    clusters = {pool.cluster_id for pool in pools}
+    rows = list(Node.objects.filter(cluster__in=clusters).values_list("cluster", "labels"))
+    return {
+        pool.pk: sum(cluster == pool.cluster_id and selects(pool.labels, labels) for cluster, labels in rows)
+        for pool in pools
+    }
+
+
+def _brings(pool: GrowablePool, wanted: Wanted) -> bool:
+    # A Pod's devices are on one node.
+    if pool.devices < wanted.count:
+        return False
+    same = (wanted.device_class and pool.device_class == wanted.device_class) or (
+        wanted.extended_resource and pool.extended_resource == wanted.extended_resource
+    )
+    if not same or not selects(wanted.node_selector, pool.labels):
+        return False
+    if not wanted.min_memory:
+        return True
+    return bool(pool.memory) and Quantity.parse(pool.memory) >= Quantity.parse(wanted.min_memory)

@@ -1,0 +1,1 @@
+"""Changes of requests that go on, each a request of its own."""

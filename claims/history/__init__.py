@@ -1,0 +1,1 @@
+"""The ledger as people look at it: intervals, timelines, occupancy, and what nobody saw."""

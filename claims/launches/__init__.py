@@ -1,0 +1,1 @@
+"""What the desk starts for people on their requests."""

@@ -1,0 +1,1 @@
+"""From intervals of the ledger to what somebody pays."""

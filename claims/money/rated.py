@@ -1,0 +1,236 @@
+"""Charges as stored: rating a month writes what differs, and nothing twice.
+
+A month that is closed for a project never changes. What turns out to be otherwise afterwards becomes a
+correction in the project's next open month, which refers to what it corrects.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from claims.history.curves import us
+from claims.models import Allocation, Charge, Consumer, Statement
+from claims.money.books import PriceList, price_list
+from claims.money.months import Month
+from claims.money.ownership import Owners
+from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of
+from claims.requests.manifests import hold_name
+from portal import bulk
+
+CHUNK = 1_000
+_FIELDS = [field.name for field in Charge._meta.concrete_fields if field.attname in (*CONTENT, "content")]
+# What a correction says itself; all else is as in what it corrects.
+_OWN = ("kind", "month", "fixed", "origin_id", "note", "list_micros", "discount_micros", "rule")
+_Key = tuple[str, int, int | None]
+
+
+@dataclass
+class Rated:
+    """How many charges there are now, and how many were written, rewritten, removed or corrected."""
+
+    charges: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    corrected: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.added or self.changed or self.removed or self.corrected)
+
+
+def rate_month(*, month: Month, zone: tzinfo, prices: PriceList | None = None) -> Rated:
+    """Rate everything that the ledger has in a month. Doing it again changes nothing."""
+    work = _Work(month=month, zone=zone, prices=prices or price_list())
+    for rows in work.chunks():
+        with transaction.atomic():
+            work.write(rows)
+    with transaction.atomic():
+        work.clear()
+    return work.told
+
+
+@dataclass(kw_only=True)
+class _Work:
+    month: Month
+    zone: tzinfo
+    prices: PriceList
+    told: Rated = field(default_factory=Rated)
+    # Sources that the ledger has; half of a digest tells them apart well enough.
+    seen: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.owners = Owners()
+        self.start, self.end = (us(at) for at in self.month.bounds(self.zone))
+        closed = Statement.objects.filter(state=Statement.State.CLOSED, month__gte=str(self.month))
+        self.closed = set(closed.values_list("project_id", "month"))
+
+    def chunks(self) -> Iterator[list[Row]]:
+        touching = Q(ended_us=None) | Q(ended_us__gt=self.start)
+        rows = Allocation.objects.filter(touching, admin_access=False, started_us__lt=self.end)
+        iterator: Iterator[Any] = rows.order_by("pk").values(*COLUMNS).iterator(chunk_size=CHUNK)
+        while chunk := list(islice(iterator, CHUNK)):
+            yield chunk
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Make the charges of some rows what they should be."""
+        rater = Rater(
+            prices=self.prices, zone=self.zone, owners=self.owners, stays=stays_of(rows, self.prices)
+        )
+        wanted: dict[_Key, Charge] = {}
+        for row in rows:
+            for charge in rater.charges(row, month=self.month):
+                wanted[charge.source, charge.started_us, charge.project_id] = charge
+        sources = {source for source, _start, _project in wanted}
+        self.seen |= {_half(source) for source in sources}
+        self._settle(wanted, sources)
+
+    def clear(self) -> None:
+        """Take away what the ledger does not have any more."""
+        gone = {
+            source
+            for source in Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month))
+            .values_list("source", flat=True)
+            .iterator()
+            if _half(source) not in self.seen
+        }
+        for chunk in _chunks(sorted(gone)):
+            self._settle({}, chunk)
+
+    def _settle(self, wanted: dict[_Key, Charge], sources: Collection[str]) -> None:
+        stored: dict[_Key, Charge] = {}
+        for chunk in _chunks(sorted(sources)):
+            rows = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month), source__in=chunk)
+            stored |= {(c.source, c.started_us, c.project_id): c for c in rows}
+        frozen = {key: c for key, c in stored.items() if self._is_closed(c.project_id)}
+        late = {key: c for key, c in wanted.items() if self._is_closed(c.project_id)}
+        fresh, changed = [], []
+        for key, charge in wanted.items():
+            self.told.charges += 1
+            if key in late:
+                continue
+            old = stored.get(key)
+            if old is None:
+                fresh.append(charge)
+            elif old.content != charge.content:
+                charge.pk = old.pk
+                changed.append(charge)
+        gone = [c for key, c in stored.items() if key not in wanted and key not in frozen]
+        self._remove(gone)
+        bulk.overwrite(changed, _FIELDS)
+        bulk.append(fresh)
+        self.told.added += len(fresh)
+        self.told.changed += len(changed)
+        if frozen or late:
+            self._correct(frozen.values(), late.values(), sources)
+
+    def _remove(self, gone: Sequence[Charge]) -> None:
+        """What a dispute or a correction speaks of stays, without any time."""
+        if not gone:
+            return
+        self.told.removed += len(gone)
+        named = Charge.objects.filter(pk__in=[charge.pk for charge in gone])
+        spoken_of = set(
+            named.filter(Q(disputes__isnull=False) | Q(followed_by__isnull=False)).values_list(
+                "pk", flat=True
+            )
+        )
+        for charge in gone:
+            if charge.pk in spoken_of:
+                charge.ended_us = charge.started_us
+                charge.content = content_of(charge)
+                charge.save(update_fields=["ended_us", "content"])
+        named.exclude(pk__in=spoken_of).delete()
+
+    def _is_closed(self, project: int | None) -> bool:
+        return (project, str(self.month)) in self.closed
+
+    # --- what was closed already ------------------------------------------------------------------------
+
+    def _correct(self, frozen: Iterable[Charge], late: Iterable[Charge], sources: Collection[str]) -> None:
+        """Write the difference between what was closed and what it should have been, per source, payer and
+        currency, into the payer's next open month."""
+        old: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
+        new: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
+        first: dict[tuple[str, int | None, str], Charge] = {}
+        for charges, sums in ((frozen, old), (late, new)):
+            for charge in charges:
+                key = charge.source, charge.project_id, charge.currency
+                sums[key] += charge.amount() or 0
+                first.setdefault(key, charge)
+        told: dict[tuple[str, int | None, str], list[Charge]] = defaultdict(list)
+        corrections = Charge.objects.filter(
+            kind=Charge.Kind.CORRECTION, started_us__gte=self.start, started_us__lt=self.end
+        )
+        for chunk in _chunks(sorted(sources)):
+            for row in corrections.filter(source__in=chunk):
+                told[row.source, row.project_id, row.currency].append(row)
+        for key in old.keys() | new.keys() | told.keys():
+            self._one_correction(key, old[key], new[key], first.get(key), told[key])
+
+    def _one_correction(
+        self,
+        key: tuple[str, int | None, str],
+        old: Fraction,
+        new: Fraction,
+        first: Charge | None,
+        told: Sequence[Charge],
+    ) -> None:
+        kept = sum((row.fixed or 0 for row in told if row.closed), start=Fraction(0))
+        pending = [row for row in told if not row.closed]
+        difference = new - old - kept
+        if sum((row.fixed or 0 for row in pending), start=Fraction(0)) == difference:
+            return
+        self.told.corrected += 1
+        if first is None:
+            first = told[0]
+        Charge.objects.filter(pk__in=[row.pk for row in pending]).delete()
+        if not difference:
+            return
+        month = self.month.next()
+        while (key[1], str(month)) in self.closed:
+            month = month.next()
+        values = {name: getattr(first, name) for name in CONTENT if name not in _OWN}
+        charge = Charge(
+            **values,
+            kind=Charge.Kind.CORRECTION,
+            month=str(month),
+            fixed=difference,  # type: ignore[misc] # the field takes fractions
+            origin_id=first.pk if first.kind == Charge.Kind.USAGE else first.origin_id,
+            note=str(self.month),
+        )
+        charge.content = content_of(charge)
+        charge.save()
+
+
+def stays_of(rows: Sequence[Row], prices: PriceList) -> Stays:
+    """When anything but the desk's own Pod reserved the claims; nothing where no price asks for it."""
+    if not any(book.tells_unused for book in prices.books):
+        return {}
+    # What a claim of a request is called, its hold is called after.
+    holds = {row["claim_uid"]: hold_name(row["claim_name"]) for row in rows if row["request_id"] is not None}
+    uids = {row["claim_uid"] for row in rows}
+    found: dict[tuple[int, str, int], list[tuple[datetime, datetime | None]]] = defaultdict(list)
+    for cluster, uid, epoch, name, joined, left in Consumer.objects.filter(claim_uid__in=uids).values_list(
+        "cluster_id", "claim_uid", "epoch", "name", "joined_at", "left_at"
+    ):
+        if name != holds.get(uid):
+            found[cluster, uid, epoch].append((joined, left))
+    return found
+
+
+def _half(source: str) -> int:
+    return int(source[:32], 16)
+
+
+def _chunks(items: Sequence[str]) -> Iterator[list[str]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk

@@ -1,0 +1,73 @@
+"""Celery tasks of money: rating what changed, and watching budgets. And what follows a project's form."""
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from celery import shared_task
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import Count, Max, Sum
+from django.utils import timezone
+
+from claims.models import CostCentre, LedgerCursor, PriceBook, Statement
+from claims.money import budgets, centres
+from claims.money.idle_cost import rate_idle
+from claims.money.months import Month, zone_named
+from claims.money.rated import rate_month
+from inventory.models import NamespaceBinding
+from portal.accounts.models import Project
+
+# The present month, and those in which something may still turn out to be otherwise.
+MONTHS = 3
+LOCK = "claims:rating"
+LOCKED_FOR = 1_800
+IDLE_EVERY = 3_600
+
+
+@shared_task(name="claims.money.tasks.rate", ignore_result=True)
+def rate() -> None:
+    """Rate the last months where anything that prices them has changed, and tell of budgets."""
+    if not cache.add(LOCK, 1, timeout=LOCKED_FOR):
+        return
+    try:
+        now = timezone.now()
+        rate_changed(now=now)
+        budgets.watch(zone=zone_named(settings.ORGANISATION_ZONE), now=now)
+    finally:
+        cache.delete(LOCK)
+
+
+def rate_changed(*, now: datetime) -> list[Month]:
+    """The months that were rated."""
+    zone = zone_named(settings.ORGANISATION_ZONE)
+    month, done = Month.of(now, zone), []
+    for _number in range(MONTHS):
+        key, state = f"claims:rated:{month}", _fingerprint()
+        if cache.get(key) != state:
+            rate_month(month=month, zone=zone)
+            cache.set(key, state, timeout=None)
+            done.append(month)
+        # Idle time grows with every moment: now and then is enough before the month is reviewed.
+        if cache.add(f"claims:idle:{month}", 1, timeout=IDLE_EVERY):
+            rate_idle(month=month, zone=zone, now=now)
+        month = month.previous()
+    return done
+
+
+def _fingerprint() -> str:
+    """Another one whenever a charge may have become another."""
+    ledger = LedgerCursor.objects.aggregate(Sum("changes"), Count("pk"))
+    books = PriceBook.objects.aggregate(Max("pk"))
+    moved = CostCentre.objects.aggregate(Max("pk"), Max("recorded_at"), Count("pk"))
+    bound = NamespaceBinding.objects.aggregate(Max("pk"), Max("valid_until"), Count("valid_until"))
+    codes = Project.objects.values_list("pk", "cost_centre").order_by("pk")
+    closed = Statement.objects.filter(state=Statement.State.CLOSED).count()
+    said = (settings.ORGANISATION_ZONE, ledger, books, moved, bound, list(codes), closed)
+    return hashlib.sha256(repr(said).encode()).hexdigest()
+
+
+def on_project_saved(*, instance: Project, created: bool, **_kwargs: Any) -> None:
+    """A project's cost centre was changed by its form or an import: from now on it belongs there."""
+    if not created:
+        centres.follow(project=instance, now=timezone.now())

@@ -1,0 +1,1 @@
+"""What an ask would get, before anything is sent."""

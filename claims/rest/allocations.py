@@ -1,0 +1,223 @@
+"""REST of the ledger: who held which device from when to when, paged or as a stream of any size.
+
+What a person may not see, their token may not see.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import exceptions, serializers
+from rest_framework.request import Request as ApiRequest
+from rest_framework.response import Response
+
+from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by, version
+from claims.models import Allocation, Bound
+from claims.rest.answers import ProblemOut
+from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
+from portal.accounts.models import ApiToken
+from portal.api import ApiListView
+
+# Rows that a stream fetches at a time.
+FETCH = 2_000
+
+
+class AllocationOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    kind = serializers.ChoiceField(
+        choices=Allocation.Kind.choices,
+        help_text="A device that a claim held, or units of a Device Plugin that a Pod had.",
+    )
+    cluster = serializers.CharField()
+    node = serializers.CharField()
+    driver = serializers.CharField()
+    pool = serializers.CharField()
+    device = serializers.CharField()
+    share_id = serializers.CharField()
+    hardware_id = serializers.CharField()
+    product = serializers.CharField()
+    profile = serializers.CharField(help_text="Digest of the device's profile as it was then.")
+    device_class = serializers.CharField()
+    extended_resource = serializers.CharField(
+        help_text="Whose units they are, or what the scheduler made the claim for."
+    )
+    units = serializers.IntegerField(help_text="How many units; 1 for what a claim holds.")
+    replicas = serializers.IntegerField(help_text="How many units share one piece of hardware.")
+    consumed_capacity = serializers.DictField(child=serializers.CharField())
+    capacity = serializers.DictField(help_text="Of the whole device, as it was then.")
+    counters = serializers.DictField(
+        help_text='What a partition draws on: {"set/counter": {"used": …, "total": …}}.'
+    )
+    admin_access = serializers.BooleanField(help_text="Looked at without being held; never billed.")
+    contested = serializers.BooleanField(
+        help_text="Another claim was observed to hold the exclusive device already."
+    )
+    started_at = serializers.DateTimeField()
+    start_source = serializers.CharField(help_text="Where the time is from, such as `allocationTimestamp`.")
+    start_uncertainty_us = serializers.IntegerField()
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="Null: still held.")
+    end_source = serializers.CharField()
+    end_uncertainty_us = serializers.IntegerField(
+        help_text="With the tenant's bound it ended at most so many microseconds after `ended_at`, with the "
+        "operator's at most so many before."
+    )
+    bound = serializers.ChoiceField(
+        choices=Bound.choices, help_text="Which bound of uncertain times is billed."
+    )
+    project = serializers.CharField(allow_null=True, help_text="Null: unattributed.")
+    request = serializers.UUIDField(allow_null=True, help_text="Only for those who see the project's claims.")
+    namespace = serializers.CharField(help_text="Empty for strangers, as are claim, person and consumers.")
+    claim = serializers.CharField(help_text="Name of the claim, or of the Pod that had units.")
+    claim_uid = serializers.CharField()
+    epoch = serializers.IntegerField(help_text="A claim lives through several allocations: 1, 2, …")
+    person = serializers.CharField()
+    consumers = serializers.ListField(child=serializers.CharField())
+
+
+COLUMNS = tuple(AllocationOut().fields)
+
+_EXAMPLE = OpenApiExample(
+    "A GPU for two hours",
+    value={
+        "id": 4711, "kind": "claim", "cluster": "main", "node": "node-7", "driver": "gpu.nvidia.com",
+        "pool": "node-7", "device": "gpu-3", "share_id": "", "hardware_id": "GPU-8a10b6f7",
+        "product": "NVIDIA A100-SXM4-40GB", "profile": "5f1c…", "device_class": "gpu.nvidia.com",
+        "extended_resource": "", "units": 1, "replicas": 1, "consumed_capacity": {},
+        "capacity": {"gpu.nvidia.com/memory": {"value": "40Gi"}}, "counters": {}, "admin_access": False,
+        "contested": False, "started_at": "2026-11-03T09:00:00Z", "start_source": "allocationTimestamp",
+        "start_uncertainty_us": 0, "ended_at": "2026-11-03T11:00:00.25Z", "end_source": "observed",
+        "end_uncertainty_us": 0, "bound": "tenant", "project": "protein-folding",
+        "request": "6e0a2f0e-6a0c-4b53-9d3a-0d1f6f7f8a11", "namespace": "protein-folding",
+        "claim": "protein-folding-6e0a2f0e", "claim_uid": "0a7d…", "epoch": 1, "person": "rhea",
+        "consumers": ["train-0"],
+    },
+    response_only=True,
+)  # fmt: skip
+_FILTERS = (
+    (
+        "from",
+        "What was held at this time or later: a date, or an ISO 8601 time (UTC unless it says otherwise).",
+    ),
+    ("to", "What was held before: a date includes that day, a time is exclusive."),
+    ("project", "Slug."),
+    ("cluster", "Name."),
+    ("product", "Product."),
+    ("class", "DeviceClass."),
+    ("device", "Device name or hardware id."),
+    ("node", "Node name."),
+    ("person", "User name of who made the request; only among claims that the caller may see."),
+    ("request", "Key of a request, likewise."),
+    ("pod", "Name or uid of a Pod that used it, likewise."),
+)
+
+
+class AllocationListView(ApiListView):
+    """Who held which device from when to when, newest first. Any caller sees devices and projects; claims,
+    Pods and persons only members of the project, administrators and auditors."""
+
+    required_scope = ApiToken.Scope.CHARGEBACK
+    serializer_class = AllocationOut
+    ordering = ("-started_at", "-id")
+    renderer_classes = RENDERERS
+
+    def get_queryset(self) -> QuerySet[Allocation]:
+        if getattr(self, "swagger_fake_view", False):
+            return Allocation.objects.none()
+        return allocations(self._wanted(), viewer=self.person)
+
+    def _wanted(self) -> HistoryFilter:
+        wanted = HistoryFilter.parse(self.request.query_params)
+        if wanted.errors:
+            raise exceptions.ValidationError({name: [said] for name, said in wanted.errors.items()})
+        return wanted
+
+    @extend_schema(
+        tags=["chargeback"],
+        parameters=[
+            *(OpenApiParameter(name, description=text) for name, text in _FILTERS),
+            OpenApiParameter("kind", enum=Allocation.Kind.values, description="Only claims, or only units."),
+            OpenApiParameter("running", OpenApiTypes.BOOL, description="Only what is held now."),
+            OpenApiParameter(
+                "format",
+                enum=["json", "csv", "ndjson"],
+                description="`csv` and `ndjson` stream all rows at once; `Accept` may ask for them, too.",
+            ),
+            OpenApiParameter(
+                "If-None-Match",
+                location=OpenApiParameter.HEADER,
+                description="The `ETag` of an earlier answer: 304 where nothing has changed since.",
+            ),
+        ],
+        responses={
+            (200, "application/json"): AllocationOut(many=True),
+            (200, "text/csv"): OpenApiTypes.STR,
+            (200, "application/x-ndjson"): OpenApiTypes.STR,
+            304: OpenApiResponse(description="Nothing has changed."),
+            400: ProblemOut,
+        },
+        examples=[_EXAMPLE],
+    )
+    def get(self, request: ApiRequest, *_args: Any, **_kwargs: Any) -> Any:
+        """What was held, newest first; as JSON page by page, as CSV or NDJSON all of it."""
+        self._wanted()
+        etag = etag_of(request.get_full_path(), request.accepted_renderer.format, version(self.person))
+        if (known := not_modified(request, etag)) is not None:
+            return known
+        response: Response | StreamingHttpResponse
+        if is_streamed(request):
+            rows = self.get_queryset().iterator(chunk_size=FETCH)
+            response = streamed(request, self._told(rows), columns=COLUMNS, name="allocations")
+        else:
+            page: Sequence[Allocation] = self.paginate_queryset(self.get_queryset()) or []
+            response = self.get_paginated_response(list(self._told(page)))
+        response["ETag"] = etag
+        return response
+
+    def _told(self, rows: Iterable[Allocation]) -> Iterator[dict[str, Any]]:
+        return (told(row) for row in seen_by(rows, viewer=self.person, now=timezone.now()))
+
+
+def told(row: HistoryRow) -> dict[str, Any]:
+    """One interval as one reader may see it, as it stands in JSON."""
+    one = row.allocation
+    return {
+        "id": one.pk,
+        "kind": one.kind,
+        "cluster": one.cluster.name,
+        "node": one.node_name,
+        "driver": one.driver,
+        "pool": one.pool_name,
+        "device": one.device_name,
+        "share_id": one.share_id,
+        "hardware_id": one.hardware_id,
+        "product": one.product,
+        "profile": one.profile_digest,
+        "device_class": one.device_class,
+        "extended_resource": one.extended_resource,
+        "units": one.units,
+        "replicas": one.replicas,
+        "consumed_capacity": one.consumed_capacity,
+        "capacity": one.capacity,
+        "counters": one.counters,
+        "admin_access": one.admin_access,
+        "contested": one.contested,
+        "started_at": utc(one.started_at),
+        "start_source": one.start_source,
+        "start_uncertainty_us": one.start_uncertainty_us,
+        "ended_at": utc(one.ended_at),
+        "end_source": one.end_source,
+        "end_uncertainty_us": one.end_uncertainty_us,
+        "bound": one.bound,
+        "project": row.project.slug if row.project else None,
+        "request": row.request_key or None,
+        "namespace": row.namespace,
+        "claim": row.claim,
+        "claim_uid": one.claim_uid if row.visible else "",
+        "epoch": one.epoch,
+        "person": row.person,
+        "consumers": list(row.consumers),
+    }

@@ -1,0 +1,70 @@
+"""What several of the desk's REST views answer with: requests, amounts, problems."""
+
+from typing import Any
+
+from drf_spectacular.utils import inline_serializer
+from rest_framework import serializers
+
+from claims.models import Request
+from claims.money.pricing import Statement
+
+
+class RequestOut(serializers.Serializer[Any]):
+    key = serializers.UUIDField()
+    name = serializers.CharField(source="object_name", help_text="Name of the object on the cluster.")
+    project = serializers.CharField(source="project.slug")
+    requester = serializers.CharField(source="requester.username")
+    cluster = serializers.CharField(source="cluster.name")
+    namespace = serializers.CharField()
+    flavor = serializers.CharField(source="flavor.slug", default=None, allow_null=True)
+    backend = serializers.ChoiceField(choices=Request.Backend.choices)
+    pool = serializers.CharField(help_text="The flavor's node pool; may be empty.")
+    device_class = serializers.CharField(help_text="Empty with a Device Plugin.")
+    extended_resource = serializers.CharField(help_text="Empty with DRA.")
+    count = serializers.IntegerField()
+    min_memory = serializers.CharField()
+    options = serializers.DictField(help_text="What was chosen beyond that: alternatives, parts, …")
+    shape = serializers.ChoiceField(choices=Request.Shape.choices)
+    duration_hours = serializers.SerializerMethodField()
+    purpose = serializers.CharField()
+    state = serializers.ChoiceField(choices=Request.State.choices)
+    reason = serializers.ChoiceField(
+        choices=Request.Reason.choices, help_text="Why it is in that state; may be empty."
+    )
+    message = serializers.CharField(help_text="The same in the cluster's words.")
+    hold = serializers.BooleanField(source="hold_wanted")
+    created_at = serializers.DateTimeField()
+    changed_at = serializers.DateTimeField()
+    allocated_at = serializers.DateTimeField(allow_null=True)
+    expires_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+
+    def get_duration_hours(self, request: Request) -> int:
+        return int(request.duration.total_seconds() // 3600)
+
+
+class AmountOut(serializers.Serializer[Any]):
+    currency = serializers.CharField()
+    amount = serializers.CharField(help_text="A decimal, rounded to the currency's minor unit.")
+
+
+# A function, because `errors` is the name of an attribute of serializer classes.
+ProblemOut = inline_serializer(
+    "Problem",
+    {
+        "type": serializers.CharField(),
+        "title": serializers.CharField(),
+        "status": serializers.IntegerField(),
+        "code": serializers.CharField(),
+        "detail": serializers.CharField(),
+        "errors": serializers.ListField(
+            child=serializers.DictField(child=serializers.CharField()),
+            required=False,
+            help_text='Per field: {"field", "message", "code"}.',
+        ),
+    },
+)
+
+
+def totals_of(told: Statement) -> list[dict[str, str]]:
+    return [{"currency": currency, "amount": str(amount)} for currency, amount in told.totals.items()]

@@ -1,0 +1,1 @@
+"""The addresses of pages and of REST, by story."""

@@ -1,0 +1,11 @@
+"""REST of prices, charges and statements, under /api/v1/."""
+
+from django.urls import path
+
+from claims.rest import prices as api_prices
+
+urlpatterns = [
+    path("price-books/", api_prices.PriceBookListView.as_view(), name="api-price-book-list"),
+    path("price-books/try/", api_prices.PriceTrialView.as_view(), name="api-price-book-try"),
+    path("price-books/<int:pk>/", api_prices.PriceBookDetailView.as_view(), name="api-price-book-detail"),
+]
