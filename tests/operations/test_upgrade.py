@@ -1,4 +1,4 @@
-"""A database of the release before goes on with this one, and ends with the very schema that a new one has."""
+"""A database of the release before goes on with this one, and ends with the schema that a new one has."""
 
 import os
 import sqlite3
