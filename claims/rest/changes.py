@@ -70,7 +70,7 @@ class ChangeDecisionOut(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
 
 
-class ChangeOut(serializers.Serializer[Any]):
+class RequestChangeOut(serializers.Serializer[Any]):
     key = serializers.UUIDField()
     request = serializers.UUIDField(source="request.key")
     origin = serializers.ChoiceField(choices=RequestChange.Origin.choices)
@@ -90,7 +90,7 @@ class ChangeOut(serializers.Serializer[Any]):
     ended_at = serializers.DateTimeField(allow_null=True)
 
 
-_ANSWERS = {200: ChangeOut, 400: ProblemOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut}
+_ANSWERS = {200: RequestChangeOut, 400: ProblemOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut}
 EXAMPLE = OpenApiExample(
     "Two days more",
     value={"duration": 5, "duration_unit": "days", "reason": "The last epoch takes longer than thought"},
@@ -108,15 +108,15 @@ class RequestChangesView(ApiView):
     # One change of a request is open at a time: what is sent again is refused, not done again.
     post_talks_to_cluster = True
 
-    @extend_schema(tags=["changes"], responses={200: ChangeOut(many=True), 404: ProblemOut})
+    @extend_schema(tags=["changes"], responses={200: RequestChangeOut(many=True), 404: ProblemOut})
     def get(self, _request: ApiRequest, key: uuid.UUID) -> Response:
         """What was asked to be different, the latest first."""
         found = get_request_or_404(self.person, key)
         rows = related(RequestChange.objects.filter(request=found)).order_by("-created_at", "-pk")
-        return Response(ChangeOut(rows, many=True).data)
+        return Response(RequestChangeOut(rows, many=True).data)
 
     @extend_schema(
-        tags=["changes"], request=ChangeIn, responses={201: ChangeOut, **_ANSWERS}, examples=[EXAMPLE]
+        tags=["changes"], request=ChangeIn, responses={201: RequestChangeOut, **_ANSWERS}, examples=[EXAMPLE]
     )
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
         """Ask for a change. Where nobody has to agree, it is done at once."""
@@ -140,7 +140,7 @@ class ChangeListView(ApiListView):
     administrators and auditors."""
 
     required_scope = Scope.REQUESTS
-    serializer_class = ChangeOut
+    serializer_class = RequestChangeOut
     ordering = ("created_at", "id")
 
     def get_queryset(self) -> QuerySet[RequestChange]:
@@ -227,7 +227,7 @@ class RequestOfferView(ApiView):
     @extend_schema(
         tags=["approvals"],
         request=ConditionIn,
-        responses={201: ChangeOut, **_ANSWERS},
+        responses={201: RequestChangeOut, **_ANSWERS},
         examples=[CONDITION],
     )
     def post(self, request: ApiRequest, key: uuid.UUID) -> Response:
@@ -258,7 +258,7 @@ def _body(request: ApiRequest) -> Mapping[str, Any]:
 
 
 def _answer(change: RequestChange) -> Any:
-    return ChangeOut(related(RequestChange.objects.filter(pk=change.pk)).get()).data
+    return RequestChangeOut(related(RequestChange.objects.filter(pk=change.pk)).get()).data
 
 
 def _refused(error: UnableToChangeRequest) -> Exception:

@@ -81,7 +81,7 @@ class CostLineOut(serializers.Serializer[Any]):
     role = serializers.CharField(help_text='"instead" of an alternative, "besides" of a further part.')
 
 
-class QuotaOut(serializers.Serializer[Any]):
+class PreviewQuotaOut(serializers.Serializer[Any]):
     what = serializers.CharField()
     left = serializers.CharField()
     limit = serializers.CharField()
@@ -119,7 +119,7 @@ class PreviewOut(serializers.Serializer[Any]):
         source="priority_words", help_text="What the hold's priority class means; empty without one."
     )
     booked = serializers.CharField(help_text="What of it others have booked; empty: nothing.")
-    quotas = QuotaOut(many=True)
+    quotas = PreviewQuotaOut(many=True)
     approval = serializers.CharField(help_text="Who would have to agree; empty: nobody.")
     cost = CostLineOut(many=True)
     warnings = serializers.ListField(child=serializers.CharField())

@@ -43,7 +43,7 @@ def observed(cluster: Cluster, kind: str, uid: str, minutes_ago: float, **facts:
 def got(cluster: Cluster, uid: str, minutes_ago: float, *, epoch: int = 1, product: str = "Beam 9") -> None:
     Allocation.objects.create(
         cluster=cluster, namespace="tides", claim_name=uid, claim_uid=uid, epoch=epoch, driver="d",
-        pool_name="p", device_name=uid, request_name="r", start_source="observed",
+        pool_name="p", device_name=f"{uid}-{epoch}", request_name="r", start_source="observed",
         started_at=ago(minutes_ago), device_class="beam", product=product,
     )  # fmt: skip
 

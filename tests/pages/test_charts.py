@@ -139,8 +139,8 @@ def priced(cast: Cast, held: Device) -> Device:
     long_ago = timezone.now() - timedelta(days=900)
     book = PriceBook.objects.create(name="b", currency="EUR", valid_from=long_ago)
     Price.objects.create(book=book, per_hour=Decimal("2.5"))
-    hold(cast, held, 1, None, project=cast.other)
-    hold(cast, held, 1, None, project=None)
+    hold(cast, held, 1, None, project=cast.other, device_name="another")
+    hold(cast, held, 1, None, project=None, device_name="third")
     return held
 
 
@@ -177,7 +177,7 @@ def test_beyond_what_can_be_told_apart_projects_are_one_bar(cast: Cast, priced: 
 
     for number in range(12):
         project = Project.objects.create(slug=f"p{number}", name=f"P{number}", created_at=timezone.now())
-        hold(cast, priced, 1, None, project=project)
+        hold(cast, priced, 1, None, project=project, device_name=f"of-{number}")
     (figure,) = signed_in(cast.finance).get("/charts/cost/").context["figures"]
     assert [series.name for series in figure.series][-1] == "7 more projects"
     assert len(figure.series) == 9
