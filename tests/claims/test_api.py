@@ -178,6 +178,9 @@ def test_queries_of_lists_do_not_grow(
     assert counts() == few
 
 
+TAGS = ("requests", "approvals", "changes", "launches", "chargeback")
+
+
 def test_the_description_is_complete() -> None:
     schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # untyped library
     ours = {
@@ -189,5 +192,5 @@ def test_the_description_is_complete() -> None:
     for methods in ours.values():
         for operation in methods.values():
             assert operation["description"]
-            assert operation["tags"] in (["requests"], ["approvals"], ["chargeback"])
+            assert operation["tags"] in [[tag] for tag in TAGS]
             assert operation["x-scope"] in ("requests", "chargeback")
