@@ -66,7 +66,16 @@ FIELDS = (
 
 
 def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
-    """The ask in `values` (keys as in FIELDS). Raises UnableToSubmit with every error at once."""
+    """The ask in `values` (keys as in FIELDS), if quotas and the budget leave room for it besides all that
+    there is. Raises UnableToSubmit with every error at once."""
+    ask = understand(values, user=user, now=now)
+    refuse_early(ask, now=now)
+    refuse_spent(ask.project, now=now)
+    return ask
+
+
+def understand(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
+    """The same, whatever quotas and the budget say. Raises UnableToSubmit with every error at once."""
     seen = read(values, user=user, now=now)
     if (
         seen.errors
@@ -77,7 +86,7 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         or seen.duration is None
     ):
         raise UnableToSubmit(seen.errors)
-    ask = Ask(
+    return Ask(
         user=user,
         project=seen.project,
         flavor=seen.flavor,
@@ -94,9 +103,6 @@ def parse(values: Mapping[str, object], *, user: User, now: datetime) -> Ask:
         duration=seen.duration,
         purpose=seen.purpose,
     )
-    refuse_early(ask, now=now)
-    refuse_spent(ask.project, now=now)
-    return ask
 
 
 def read(values: Mapping[str, object], *, user: User, now: datetime) -> Reading:

@@ -16,12 +16,13 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from claims.asks.again import values_of
-from claims.asks.judging import parse
+from claims.asks.judging import parse, understand
 from claims.asks.reading import WHOLE, WrongValue, read_choice, read_text
 from claims.asks.values import Ask, UnableToSubmit
 from claims.bookings.conflicts import conflicts, keep_clear, words_of
 from claims.changes.news import tell_approvers, tell_requester
 from claims.models import Flavor, Placement, Request, RequestChange
+from claims.money.budget_guard import refuse_spent
 from claims.quotas import guard as quotas_guard
 from claims.requests.actions import add_follower, end_replaced, patience, record, request_of
 from claims.requests.approval_rules import approval_for
@@ -167,7 +168,7 @@ def read_wanted(
     if "duration" in typed:
         typed["duration_unit"] = values.get("duration_unit") or "hours"
     try:
-        found = parse({**values_of(request), **typed}, user=user, now=now)
+        found = understand({**values_of(request), **typed}, user=user, now=now)
     except UnableToSubmit as error:
         for name, said in error.errors.items():
             errors.setdefault(name if name in _TYPED else WHOLE, []).extend(said)
@@ -182,6 +183,16 @@ def read_wanted(
         current={name: before[name] for name in changed},
         wanted={name: after[name] for name in changed},
     )
+    try:
+        # What takes nothing more is never refused, however little is left: it may be what makes room.
+        if wanted.replaces:
+            quotas_guard.refuse_early(found, now=now)
+        if wanted.more:
+            refuse_spent(request.project, now=now)
+    except UnableToSubmit as error:
+        for name, said in error.errors.items():
+            errors.setdefault(name if name in _TYPED else WHOLE, []).extend(said)
+        return None
     began = request.allocated_at or now
     if "duration_hours" in changed and not wanted.replaces and began + found.duration <= now:
         errors.setdefault("duration", []).append(

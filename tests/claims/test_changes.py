@@ -20,6 +20,7 @@ from portal.accounts.models import AuditEntry
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
 from tests.claims.mirror import mirror_claim, mirror_pod
+from tests.claims.quotas import quota
 
 State = RequestChange.State
 DAY = timedelta(days=1)
@@ -117,6 +118,24 @@ def test_less_time_and_another_purpose_need_nobody(
     held.refresh_from_db()
     assert change.state == State.APPLIED
     assert (held.expires_at, held.purpose) == (NOW + 2 * DAY, "The April set")
+
+
+def test_a_full_quota_refuses_neither_another_purpose_nor_other_times(
+    held: Request, cast: Cast, fake: FakeCluster
+) -> None:
+    quota(held.project, limit="1")
+    change = ask(held, cast, fake, purpose="The April set", duration="2", duration_unit="days")
+    assert change.state == State.APPLIED
+    assert ask(held, cast, fake, duration="4", duration_unit="days").state == State.APPLIED
+    assert "Over the quota" in refused(held, cast, fake, count="2")["count"][0]
+
+
+def test_a_spent_budget_refuses_more_and_not_less(
+    held: Request, cast: Cast, fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("claims.money.budget_guard.why_blocked", lambda **_facts: "It is spent.")
+    assert refused(held, cast, fake, duration="5", duration_unit="days")[WHOLE] == ["It is spent."]
+    assert ask(held, cast, fake, duration="2", duration_unit="days").state == State.APPLIED
 
 
 def test_a_rejection_says_why_and_changes_nothing(
