@@ -61,6 +61,11 @@ def _pods(device_class: DeviceClass) -> Iterator[ClassUser]:
             yield ClassUser("Pod", pod.namespace, pod.name)
 
 
+def names_class(spec: Mapping[str, Any], name: str) -> bool:
+    """Whether a claim's spec asks for devices of the class."""
+    return name in set(_named(spec))
+
+
 def _named(spec: Mapping[str, Any]) -> Iterator[str]:
     """Names of the classes in a claim's spec, subrequests included."""
     devices = spec.get("devices") if isinstance(spec, dict) else None

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
-from inventory import clusters
+from inventory import class_history, clusters
 from inventory.follow.discovery import preferred
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
@@ -52,6 +53,15 @@ class Wanted:
     expressions: Sequence[str]
     extended_resource_name: str = ""
     config: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of_spec(cls, spec: Mapping[str, Any]) -> "Wanted":
+        """What a class is by its spec."""
+        return cls(
+            expressions=matching.expressions_of(spec),
+            extended_resource_name=str(spec.get("extendedResourceName", "")),
+            config=spec.get("config") or (),
+        )
 
     def spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {}
@@ -126,6 +136,7 @@ def create_class(
     actor: User,
     now: datetime,
     source_ip: str | None = None,
+    reason: str = "",
     rehearse_only: bool = False,
 ) -> None:
     """Create a class after its rehearsal; with `rehearse_only` nothing but that. Raises
@@ -137,10 +148,20 @@ def create_class(
         _compare(body, client.create(resource, body, dry_run=True))
         if rehearse_only:
             return
-        client.create(resource, body)
-    _record(
-        cluster, "device_class.create", name, after=wanted.spec(), actor=actor, now=now, source_ip=source_ip
-    )
+        made = client.create(resource, body)
+    with transaction.atomic():
+        class_history.note_written(
+            cluster=cluster, before=None, after=made, actor=actor, now=now, reason=reason
+        )
+        _record(
+            cluster,
+            "device_class.create",
+            name,
+            after=wanted.spec(),
+            actor=actor,
+            now=now,
+            source_ip=source_ip,
+        )
 
 
 def update_class(
@@ -152,6 +173,7 @@ def update_class(
     now: datetime,
     seen_version: str = "",
     source_ip: str | None = None,
+    reason: str = "",
     rehearse_only: bool = False,
 ) -> None:
     """Change a class after its rehearsal. With `seen_version` (its resourceVersion when the form was
@@ -167,18 +189,22 @@ def update_class(
         _compare(body, client.replace(resource, name, body, dry_run=True))
         if rehearse_only:
             return
-        client.replace(resource, name, body)
+        made = client.replace(resource, name, body)
     before = current.get("spec")
-    _record(
-        cluster,
-        "device_class.update",
-        name,
-        before=before if isinstance(before, dict) else {},
-        after=wanted.spec(),
-        actor=actor,
-        now=now,
-        source_ip=source_ip,
-    )
+    with transaction.atomic():
+        class_history.note_written(
+            cluster=cluster, before=current, after=made, actor=actor, now=now, reason=reason
+        )
+        _record(
+            cluster,
+            "device_class.update",
+            name,
+            before=before if isinstance(before, dict) else {},
+            after=wanted.spec(),
+            actor=actor,
+            now=now,
+            source_ip=source_ip,
+        )
 
 
 def delete_class(
@@ -188,6 +214,7 @@ def delete_class(
     actor: User,
     now: datetime,
     source_ip: str | None = None,
+    reason: str = "",
 ) -> None:
     """Delete a class. Claims that name it keep what they have, but no new one will be allocated. Raises
     UnableToChangeClass."""
@@ -198,15 +225,19 @@ def delete_class(
         client.delete(resource, name, uid=uid, dry_run=True)
         client.delete(resource, name, uid=uid)
     before = current.get("spec")
-    _record(
-        cluster,
-        "device_class.delete",
-        name,
-        before=before if isinstance(before, dict) else {},
-        actor=actor,
-        now=now,
-        source_ip=source_ip,
-    )
+    with transaction.atomic():
+        class_history.note_written(
+            cluster=cluster, before=current, after=None, actor=actor, now=now, reason=reason
+        )
+        _record(
+            cluster,
+            "device_class.delete",
+            name,
+            before=before if isinstance(before, dict) else {},
+            actor=actor,
+            now=now,
+            source_ip=source_ip,
+        )
 
 
 def _check(cluster: Cluster, wanted: Wanted) -> None:

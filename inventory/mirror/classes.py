@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from inventory import class_history
 from inventory.mirror import matching
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
@@ -47,9 +48,12 @@ class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
             if old is None or old.spec.get("selectors") != row.spec.get("selectors"):
                 differing.append(row)
         save(rows, _COLUMNS)
+        seen = [(change.row, row) for change, row in zip(changes, rows, strict=True)]
+        class_history.note_seen(cluster_id=turn.cluster_id, changes=seen, now=turn.now)
         matching.match_classes(turn, differing)
 
     def lose(self, turn: Turn, rows: Sequence[DeviceClass]) -> None:
         turn.fleet_changed = True
+        class_history.note_gone(cluster_id=turn.cluster_id, rows=rows, now=turn.now)
         for ids in chunks([row.pk for row in rows]):
             DeviceClass.objects.filter(pk__in=ids).delete()

@@ -3,6 +3,7 @@
 from inventory.models.archive import ArchivedObject, ObservationArchive
 from inventory.models.bindings import NamespaceBinding
 from inventory.models.cdi import CdiNode, CdiSpecFile, CdiToken
+from inventory.models.class_versions import ClassVersion
 from inventory.models.clusters import Cluster, Stream, SyncProblem
 from inventory.models.contract import PlatformChange, PlatformContract
 from inventory.models.counted import CountedUnits
@@ -40,6 +41,7 @@ __all__ = [
     "ClaimDevice",
     "ClaimTemplate",
     "ClassProfile",
+    "ClassVersion",
     "Cluster",
     "ClusterQueue",
     "CountedUnits",
