@@ -37,7 +37,11 @@ class Wanted:
     def end(self) -> datetime | None:
         if self.start is None or self.reading.duration is None:
             return None
-        return self.start + self.reading.duration
+        try:
+            return self.start + self.reading.duration
+        except OverflowError:
+            # Beyond the last day that there is: the start is wrong, and says so.
+            return None
 
     @property
     def placed(self) -> bool:

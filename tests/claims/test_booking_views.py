@@ -86,6 +86,14 @@ def test_the_form_books_and_says_what_it_means(cast: Cast, flavor: Flavor, soon:
     assert Booking.objects.count() == 1
 
 
+def test_a_start_on_the_last_day_of_all_is_refused_at_its_field(cast: Cast, flavor: Flavor) -> None:
+    client, late = browser(cast.owner), typed(NOW, start="9999-12-31T23:59")
+    answer = client.post(reverse("booking-create"), late)
+    assert answer.status_code == 422
+    assert "days ahead" in answer.content.decode()
+    assert client.get(reverse("booking-check"), late).status_code == 200
+
+
 def test_what_is_wrong_stands_at_its_field_and_nothing_typed_is_lost(
     cast: Cast, flavor: Flavor, soon: datetime
 ) -> None:
