@@ -53,7 +53,7 @@ class SwitchOut(serializers.Serializer[Any]):
     enabled = serializers.BooleanField()
 
 
-class _Administered(ApiView):
+class Administered(ApiView):
     """Only for administrators."""
 
     required_scope = ApiToken.Scope.ADMINISTRATION
@@ -64,7 +64,7 @@ class _Administered(ApiView):
             raise PermissionDenied(_("Only platform administrators may do this."))
 
 
-class ClusterSyncView(_Administered):
+class ClusterSyncView(Administered):
     @extend_schema(request=None, responses={202: SyncOut}, tags=["inventory"])
     def post(self, request: Request, name: str) -> Response:
         """Have the cluster's follower list everything again."""
@@ -78,7 +78,7 @@ class ClusterSyncView(_Administered):
         return Response(SyncOut({"cluster": cluster.name, "requested_at": now}).data, status=202)
 
 
-class ClusterCheckView(_Administered):
+class ClusterCheckView(Administered):
     post_talks_to_cluster = True
 
     @extend_schema(request=None, responses=CheckOut, tags=["inventory"])
@@ -105,7 +105,7 @@ class ClusterCheckView(_Administered):
         return Response(CheckOut(told).data)
 
 
-class ClusterSwitchView(_Administered):
+class ClusterSwitchView(Administered):
     @extend_schema(request=SwitchIn, responses=SwitchOut, tags=["inventory"])
     def put(self, request: Request, name: str) -> Response:
         """Follow the cluster, or stop following it; what is known of it stays."""

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from inventory import api, api_clusters, api_findings, api_inside
+from inventory import api, api_class_history, api_clusters, api_findings, api_inside
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
 from inventory.cdi import api_tokens as cdi_tokens
@@ -70,6 +70,21 @@ urlpatterns = [
         "device-classes/<slug:cluster>/<k8s:name>/",
         api.DeviceClassDetailView.as_view(),
         name="api-class-detail",
+    ),
+    path(
+        "device-classes/<slug:cluster>/<k8s:name>/versions/",
+        api_class_history.ClassVersionListView.as_view(),
+        name="api-class-versions",
+    ),
+    path(
+        "device-classes/<slug:cluster>/<k8s:name>/versions/<int:version>/restore/",
+        api_class_history.ClassRestoreView.as_view(),
+        name="api-class-restore",
+    ),
+    path(
+        "device-classes/<slug:cluster>/<k8s:name>/versions/<int:version>/adopt/",
+        api_class_history.ClassAdoptView.as_view(),
+        name="api-class-adopt",
     ),
     path("findings/", api_findings.FindingListView.as_view(), name="api-finding-list"),
     path("findings/<int:pk>/", api_findings.FindingDetailView.as_view(), name="api-finding-detail"),

@@ -207,6 +207,36 @@ def update_class(
         )
 
 
+def restore_class(
+    *,
+    cluster: Cluster,
+    name: str,
+    spec: Mapping[str, Any],
+    seen_version: str,
+    actor: User,
+    now: datetime,
+    source_ip: str | None = None,
+    reason: str = "",
+    rehearse_only: bool = False,
+) -> None:
+    """Make a class what it was, by the same way as any change. `seen_version` is the resourceVersion over
+    which that is meant; "" = there was no class, and one is made. Raises UnableToChangeClass."""
+    arguments: dict[str, Any] = {
+        "cluster": cluster,
+        "name": name,
+        "wanted": Wanted.of_spec(spec),
+        "actor": actor,
+        "now": now,
+        "source_ip": source_ip,
+        "reason": reason,
+        "rehearse_only": rehearse_only,
+    }
+    if seen_version:
+        update_class(**arguments, seen_version=seen_version)
+    else:
+        create_class(**arguments)
+
+
 def delete_class(
     *,
     cluster: Cluster,

@@ -154,6 +154,9 @@ class ClassForm(forms.Form):
         help_text=_("YAML as in spec.config: a list of entries with opaque.driver and opaque.parameters."),
         widget=forms.Textarea(attrs={"rows": 4, "class": "inv-expression", "spellcheck": "false"}),
     )
+    reason = forms.CharField(
+        label=_("Why"), max_length=1000, required=False, help_text=_("It is kept with the version.")
+    )
     # The resourceVersion that the form was filled from: a change by somebody else meanwhile is a conflict.
     seen_version = forms.CharField(max_length=63, required=False, widget=forms.HiddenInput)
 

@@ -5,6 +5,7 @@ from django.urls import path
 from inventory.views import (
     cdi,
     class_admin,
+    class_history,
     classes,
     cluster_admin,
     clusters,
@@ -42,6 +43,17 @@ urlpatterns = [
     path("classes/<slug:cluster>/<k8s:name>/", classes.class_detail, name="class-detail"),
     path("classes/<slug:cluster>/<k8s:name>/edit/", class_admin.class_edit, name="class-edit"),
     path("classes/<slug:cluster>/<k8s:name>/delete/", class_admin.class_delete, name="class-delete"),
+    path("classes/<slug:cluster>/<k8s:name>/versions/", class_history.class_versions, name="class-versions"),
+    path(
+        "classes/<slug:cluster>/<k8s:name>/versions/<int:version>/restore/",
+        class_history.class_restore,
+        name="class-restore",
+    ),
+    path(
+        "classes/<slug:cluster>/<k8s:name>/versions/<int:version>/adopt/",
+        class_history.class_adopt,
+        name="class-adopt",
+    ),
     path("findings/", findings.finding_list, name="finding-list"),
     path("findings/export.csv", findings.finding_export, name="finding-export"),
     path("findings/checks/", findings.finding_checks, name="finding-checks"),

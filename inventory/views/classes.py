@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 from inventory import describe
 from inventory.browse import DeviceSearch, FleetFacts, product_name
 from inventory.class_counts import ClassRow, class_rows
+from inventory.class_history import drift_of
 from inventory.class_users import ClassUser, users_of
 from inventory.coverage import coverage_of_all
 from inventory.expressions import reads_of
@@ -139,6 +140,10 @@ def class_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "hidden_users": len(users) - len(seen),
         "yaml": describe.as_yaml(manifest_of(found)),
         "may_administer": may_administer(viewer),
+        "cluster": found.cluster,
+        "name": found.name,
+        "drift": drift_of(found.cluster, found.name),
+        "reads_all": may_read_everything(viewer),
     }
     return htmx.render(request, "inventory/class_detail.html", context)
 

@@ -182,6 +182,8 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST cluster-add": {"name": "oslo", "credentials": "stored", "kubeconfig_text": KUBECONFIG},
     "POST cluster-switch": {"enabled": "no"},
     "POST class-create": {"cluster": "berlin", "name": "big", **_class},
+    "POST class-restore": {"seen_version": "7", "reason": "as before"},
+    "POST api-class-restore": {"resource_version": "7"},
     "POST class-edit": {"seen_version": "", **_class},
     "POST expression-check": {"cluster": "berlin", **_class},
     "POST finding-handle": {"action": "acknowledge", "note": "known", "days": "7"},

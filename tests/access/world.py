@@ -75,6 +75,7 @@ from tests.inventory_pages.factories import (
     make_class,
     make_cluster,
     make_device,
+    make_drift,
     make_node,
     make_profile,
 )
@@ -173,7 +174,7 @@ def make_world(answering: AccessCluster) -> World:
     make_node(cluster, "gpu-01")
     held, free = (make_device(cluster, f"gpu-{n}", profile=profile) for n in range(2))
     complete_slice(held)
-    make_class(cluster, "gpu.nvidia.com", profiles=(profile,))
+    agreed, drifted = make_drift(make_class(cluster, "gpu.nvidia.com", profiles=(profile,)))
     # Nobody uses it: it may be deleted without more ado.
     make_class(cluster, "spare.example.org", profiles=(profile,))
     binding = bind(cluster, "tides", cast.project)
@@ -277,6 +278,8 @@ def make_world(answering: AccessCluster) -> World:
             "known-finding": known.pk,
             "task": task.pk,
             "node-token": cdi_token.pk,
+            "class-version": agreed.pk,
+            "class-drift": drifted.pk,
             "owners-token": own_token.token_key,
             "entry": entry.pk,
             "announcement": announcement.pk,

@@ -42,8 +42,8 @@ from claims.waiting import watches
 from inventory.cdi import intake, tokens
 from inventory.findings.evaluation import evaluate
 from inventory.findings.thresholds import Thresholds
-from inventory.models import Cluster as ClusterRow
 from inventory.models import (
+    ClassVersion,
     ClusterQueue,
     CountedUnits,
     Device,
@@ -62,6 +62,7 @@ from inventory.models import (
     Stream,
     SyncProblem,
 )
+from inventory.models import Cluster as ClusterRow
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.invitations import invite
@@ -80,6 +81,7 @@ from tests.inventory_pages.factories import (
     make_class,
     make_cluster,
     make_device,
+    make_drift,
     make_node,
     make_pool,
     make_profile,
@@ -167,6 +169,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "token": token.token_key,
             "own-token": own.token_key,
             "binding": bindings[0].pk,
+            "class-version": ClassVersion.objects.earliest("pk").pk,
             "entry": AuditEntry.objects.filter(action="request.submit").latest("pk").pk,
             "membership": Membership.objects.get(user=cast.teammate).pk,
             "person": cast.lead.pk,
@@ -221,7 +224,10 @@ def _fleet(cluster: ClusterRow, size: int) -> dict[str, Any]:
     )  # fmt: skip
     whole = _partitioned(cluster, size)
     make_class(cluster, profiles=(h100,), expression=SELECTOR, extended_resource_name="nvidia.com/gpu")
-    make_class(cluster, "gpu.amd.com", profiles=(mi300x,), expression='device.driver == "gpu.amd.com"')
+    drifted = make_class(
+        cluster, "gpu.amd.com", profiles=(mi300x,), expression='device.driver == "gpu.amd.com"'
+    )
+    make_drift(drifted)
     make_class(cluster, "broken.example.org", problem="line 1, column 8: unknown field devize")
     for number in range(size):
         CountedUnits.objects.create(

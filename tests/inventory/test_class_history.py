@@ -1,5 +1,6 @@
 """The history of classes: what the desk wrote, what it saw, and what nobody has agreed to."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,7 +80,7 @@ def test_what_the_desk_wrote_is_one_version_whoever_notes_it_first(
     obj = device_class(NAME, NVIDIA)
     mirror.see(obj)
     after = other(obj, AMD)
-    steps = [
+    steps: list[Callable[[], Any]] = [
         lambda: mirror.see(after),
         lambda: class_history.note_written(
             cluster=Cluster.objects.get(), before=obj, after=after, actor=ada, now=timezone.now(), reason="so"

@@ -12,6 +12,7 @@ from inventory.models import (
     Claim,
     ClaimDevice,
     ClassProfile,
+    ClassVersion,
     Cluster,
     Device,
     DeviceClass,
@@ -189,6 +190,19 @@ def make_class(
     for device in devices:
         ClassProfile.objects.create(device_class=made, profile=device.profile, device=device)
     return made
+
+
+def make_drift(device_class: DeviceClass) -> tuple[ClassVersion, ClassVersion]:
+    """What was agreed of a class, and what it became without the desk."""
+    agreed = {"selectors": [{"cel": {"expression": 'device.driver == "was.example.org"'}}]}
+    common: dict[str, Any] = {
+        "cluster": device_class.cluster, "name": device_class.name, "uid": device_class.uid,
+        "at": timezone.now(),
+    }  # fmt: skip
+    return (
+        ClassVersion.objects.create(**common, resource_version="6", source="first", spec=agreed),
+        ClassVersion.objects.create(**common, resource_version="7", source="seen", spec=device_class.spec),
+    )
 
 
 def bind(cluster: Cluster, namespace: str, project: Project) -> NamespaceBinding:
