@@ -295,6 +295,7 @@ SPECTACULAR_SETTINGS = {
         "BookingState": "claims.models.Booking.State",
         "BookingReason": "claims.models.Booking.Reason",
         "QuotaKind": "claims.models.Quota.Kind",
+        "ChargeKind": "claims.models.Charge.Kind",
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",
         "ToldDeviceState": "inventory.browse.STATE_ORDER",

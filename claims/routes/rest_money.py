@@ -3,8 +3,11 @@
 from django.urls import path
 
 from claims.rest import prices as api_prices
+from claims.rest import usage as api_usage
 
 urlpatterns = [
+    path("usage/", api_usage.UsageView.as_view(), name="api-usage"),
+    path("charge-rows/", api_usage.ChargeRowListView.as_view(), name="api-charge-row-list"),
     path("price-books/", api_prices.PriceBookListView.as_view(), name="api-price-book-list"),
     path("price-books/try/", api_prices.PriceTrialView.as_view(), name="api-price-book-try"),
     path("price-books/<int:pk>/", api_prices.PriceBookDetailView.as_view(), name="api-price-book-detail"),

@@ -1,0 +1,298 @@
+"""Use and cost of a period, put together by whatever its reader asks for: project, product, day …
+
+The rows are charges, cut to the period: all sums are exact, so that those of any grouping, of its pages and
+of the charges themselves are the same. Amounts are rounded once, by the largest remainder, over all rows.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from django.db.models import Case, Count, F, QuerySet, Sum, Value, When
+from django.db.models.functions import Coalesce
+from django.http import Http404
+from django.utils.translation import gettext as _
+
+from claims.history.curves import EPOCH, us
+from claims.history.intervals import MAX_TEXT
+from claims.models import Charge
+from claims.models.charges import amount
+from claims.money.costs import Period
+from claims.money.months import Month, NoMonth, months
+from claims.money.statements import apportioned, clipped
+from portal import access, money
+from portal.accounts.models import Project, User
+
+# What rows can be put together by, and the column that tells it.
+DIMENSIONS = {
+    "project": "project__slug",
+    "cost_centre": "cost_centre",
+    "person": "person__username",
+    "cluster": "cluster__name",
+    "product": "product",
+    "class": "device_class",
+    "profile": "profile_digest",
+    "kind": "kind",
+}
+TIMES = ("hour", "day", "month")
+NOBODY = "unattributed"
+# Hours of a longer time are more than anybody reads.
+MOST_HOURS = timedelta(days=100)
+_RATE = ("unit", "per", "currency", "list_micros", "discount_micros", "quantity", "fixed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which charges, of which time. `billed` is the month that they are billed in ("" = any)."""
+
+    period: Period
+    filters: Mapping[str, str]
+    billed: str = ""
+    group_by: Sequence[str] = ()
+    zone: tzinfo
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str], *, now: datetime, zone: tzinfo) -> "Wanted":
+        """From a query string; what cannot be read is named in `errors`."""
+        period = Period.parse(values, now=now, zone=zone)
+        errors = dict(period.errors)
+        typed = {name: _text(values.get(name)) for name in DIMENSIONS}
+        if typed["kind"] and typed["kind"] not in Charge.Kind.values:
+            errors["kind"] = _("Choose one of: %(choices)s.") % {"choices": ", ".join(Charge.Kind.values)}
+        billed = _text(values.get("billed"))
+        try:
+            billed = str(Month.parse(billed)) if billed else ""
+        except NoMonth as error:
+            errors["billed"] = str(error)
+        if billed and "billed" not in errors and not (period.typed["from"] or period.typed["to"]):
+            # Corrections of what was long ago are billed with it.
+            period = Period(start=EPOCH, end=Month.parse(billed).bounds(zone)[1], typed=period.typed)
+        names = [name.strip() for name in _text(values.get("group_by")).split(",") if name.strip()]
+        known = (*DIMENSIONS, *TIMES)
+        times = [name for name in names if name in TIMES]
+        if any(name not in known for name in names):
+            errors["group_by"] = _("Choose one of: %(choices)s.") % {"choices": ", ".join(known)}
+        elif len(set(times)) > 1:
+            errors["group_by"] = _("Only one of hour, day and month.")
+        elif times and period.start == EPOCH:
+            errors["group_by"] = _("Say from when to when.")
+        elif "hour" in times and period.end - period.start > MOST_HOURS:
+            errors["group_by"] = _("By the hour: at most a hundred days at once.")
+        return cls(
+            period=period,
+            filters={name: text for name, text in typed.items() if text},
+            billed=billed,
+            group_by=tuple(dict.fromkeys(names)),
+            zone=zone,
+            errors=errors,
+        )
+
+    def end_us(self, now: datetime) -> int:
+        """What still runs is counted up to now."""
+        return us(min(now, self.period.end))
+
+
+class Key(NamedTuple):
+    """What the charges of a row have in common; `groups` is in the order asked for, "" = nothing known."""
+
+    groups: tuple[str, ...]
+    unit: str
+    per: str
+    # "" = nothing had a price.
+    currency: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """`time` is units × microseconds. Amounts of a currency add up to its rounded total."""
+
+    key: Key
+    time: Fraction
+    exact: Fraction | None
+    minor: int | None
+
+    @property
+    def amount(self) -> Decimal | None:
+        return None if self.minor is None else money.from_minor_units(self.minor, currency=self.key.currency)
+
+
+def hours(time: Fraction) -> Decimal:
+    """Units × microseconds as unit-hours, with six places."""
+    return Decimal(round(time / money.MICROSECONDS_PER_HOUR * 10**6)).scaleb(-6)
+
+
+def charges_of(wanted: Wanted, *, viewer: User, now: datetime) -> QuerySet[Charge]:
+    """The charges that the reader may see, with `time` (see `clipped`) and `who`, which is empty where the
+    reader may not know persons. Raises Http404 for a project that is none of theirs."""
+    rows = Charge.objects.all()
+    sees_all = access.may_see_costs_of_all(viewer)
+    filters = dict(wanted.filters)
+    slug = filters.pop("project", "")
+    if slug == NOBODY and sees_all:
+        rows = rows.filter(project=None)
+    elif slug:
+        project = Project.objects.all().visible_to(viewer).filter(slug=slug).first()
+        if project is None:
+            raise Http404
+        rows = rows.filter(project=project)
+    elif not sees_all:
+        rows = rows.filter(project__in=Project.objects.all().visible_to(viewer))
+    if wanted.billed:
+        rows = rows.filter(month=wanted.billed)
+    who: Any = F("person__username")
+    if not access.may_read_everything(viewer):
+        detailed = Project.objects.all().detailed_to(viewer)
+        who = Case(When(project__in=detailed, then=who), default=Value(""))
+        if "person" in filters:
+            # Else who asks for a name would learn what its owner used.
+            rows = rows.filter(project__in=detailed)
+    rows = rows.filter(**{DIMENSIONS[name]: value for name, value in filters.items()})
+    rows = clipped(rows, start_us=us(wanted.period.start), end_us=wanted.end_us(now))
+    return rows.annotate(who=Coalesce(who, Value("")))
+
+
+def rows_of(wanted: Wanted, *, viewer: User, now: datetime) -> list[Row]:
+    """The rows in order of their keys."""
+    told: dict[Key, list[Any]] = {}
+    for key, time, exact in _parts(wanted, charges_of(wanted, viewer=viewer, now=now), now):
+        found = told.setdefault(key, [Fraction(0), None])
+        found[0] += time
+        if exact is not None:
+            found[1] = exact if found[1] is None else found[1] + exact
+    keys = sorted(told)
+    minor: dict[Key, int] = {}
+    for currency in {key.currency for key in keys if key.currency}:
+        of = [key for key in keys if key.currency == currency]
+        minor |= dict(zip(of, apportioned([told[key][1] for key in of], currency=currency), strict=True))
+    return [Row(key=key, time=told[key][0], exact=told[key][1], minor=minor.get(key)) for key in keys]
+
+
+def totals(rows: Sequence[Row]) -> dict[str, tuple[int, Fraction]]:
+    """By currency: whole minor units, and exactly."""
+    found: dict[str, tuple[int, Fraction]] = {}
+    for row in rows:
+        if row.minor is not None and row.exact is not None:
+            minor, exact = found.get(row.key.currency, (0, Fraction(0)))
+            found[row.key.currency] = minor + row.minor, exact + row.exact
+    return found
+
+
+def quantities(rows: Sequence[Row]) -> dict[tuple[str, str], Fraction]:
+    """Units × microseconds by unit and what it is per."""
+    found: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    for row in rows:
+        if row.time:
+            found[row.key.unit, row.key.per] += row.time
+    return dict(sorted(found.items()))
+
+
+# --- adding up -------------------------------------------------------------------------------------
+
+
+def _parts(
+    wanted: Wanted, rows: QuerySet[Charge], now: datetime
+) -> Iterator[tuple[Key, Fraction, Fraction | None]]:
+    columns = {f"by_{name}": _column(name) for name in wanted.group_by if name not in TIMES}
+    grouped = rows.annotate(**columns).order_by()
+    by_time = next((name for name in wanted.group_by if name in TIMES), "")
+    if not by_time:
+        # The database adds up what is at one rate.
+        sums = grouped.values_list(*columns, *_RATE).annotate(told=Sum("time"), rows=Count("pk"))
+        for values in sums.iterator():
+            time, count = values[-2:]
+            yield _part(values[: len(columns)], values[len(columns) : -2], time, count)
+        return
+    edges, labels = _buckets(by_time, wanted, now)
+    place = wanted.group_by.index(by_time)
+    for (values, rate), steps, fixed in _swept(grouped, columns, edges, start=us(wanted.period.start)):
+        level = 0
+        for index, (begin, end) in enumerate(pairwise(edges)):
+            within, change = steps.get(index, (0, 0))
+            time, level = level * (end - begin) + within, level + change
+            count = fixed.get(index, 0)
+            if time or count:
+                groups = (*values[:place], labels[index], *values[place:])
+                yield _part(groups, rate, time, count)
+
+
+def _part(
+    groups: Sequence[Any], rate: Sequence[Any], time: int, count: int
+) -> tuple[Key, Fraction, Fraction | None]:
+    unit, per, currency, listed, discount, quantity, fixed = rate
+    exact = amount(
+        fixed=fixed * count if fixed is not None else None,
+        list_micros=listed,
+        discount_micros=discount,
+        quantity=quantity,
+        microseconds=time,
+    )
+    key = Key(tuple(groups), unit, per, currency if exact is not None else "")
+    return key, Fraction(0) if fixed is not None else quantity * time, exact
+
+
+def _column(name: str) -> Any:
+    return F("who") if name == "person" else Coalesce(F(DIMENSIONS[name]), Value(""))
+
+
+def _swept(
+    rows: QuerySet[Charge], columns: Mapping[str, Any], edges: Sequence[int], *, start: int
+) -> Iterator[tuple[tuple[Any, Any], dict[int, tuple[int, int]], dict[int, int]]]:
+    """Per group and rate: by bucket (microseconds within it, change of the level after it), and how many
+    fixed amounts begin in it. Each charge is looked at once, however many buckets it runs through."""
+    steps: dict[Any, dict[int, tuple[int, int]]] = defaultdict(dict)
+    fixed: dict[Any, dict[int, int]] = defaultdict(dict)
+
+    def change(of: dict[int, tuple[int, int]], at: int, by: int) -> None:
+        index = min(bisect_right(edges, at) - 1, len(edges) - 2)
+        within, level = of.get(index, (0, 0))
+        of[index] = within + by * (edges[index + 1] - at), level + by
+
+    values = rows.values_list(*columns, *_RATE, "started_us", "ended_us")
+    for *told, begin, end in values.iterator(chunk_size=5_000):
+        key = tuple(told[: len(columns)]), tuple(told[len(columns) :])
+        if told[-1] is not None:
+            index = min(bisect_right(edges, begin) - 1, len(edges) - 2)
+            fixed[key][index] = fixed[key].get(index, 0) + 1
+            steps.setdefault(key, {})
+        elif (first := max(begin, start)) < (last := min(end, edges[-1])):
+            change(steps[key], first, 1)
+            change(steps[key], last, -1)
+    for key, found in steps.items():
+        yield key, found, fixed.get(key, {})
+
+
+def _buckets(name: str, wanted: Wanted, now: datetime) -> tuple[list[int], list[str]]:
+    """Edges of the period's hours, days or months in the organisation's time zone, and what they are called.
+    A day is as long as it is there: 23 or 25 hours where the clocks change."""
+    start, end, zone = wanted.period.start, min(now, wanted.period.end), wanted.zone
+    begins: list[datetime] = []
+    if name == "month":
+        begins = [month.start(zone) for month in months(start, end, zone)]
+        labels = [str(month) for month in months(start, end, zone)]
+    elif name == "day":
+        day = start.astimezone(zone).date()
+        while (at := datetime(day.year, day.month, day.day, tzinfo=zone)) < end:
+            begins.append(at)
+            day += timedelta(days=1)
+        labels = [f"{at:%Y-%m-%d}" for at in begins]
+    else:
+        there = start.astimezone(zone)
+        at = start - timedelta(minutes=there.minute, seconds=there.second, microseconds=there.microsecond)
+        while at < end:
+            begins.append(at)
+            at += timedelta(hours=1)
+        labels = [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in begins]
+    if not begins:
+        return [us(start), us(start)], [""]
+    return [us(start), *(us(at) for at in begins[1:]), us(end)], labels
+
+
+def _text(value: str | None) -> str:
+    return str(value or "").replace("\x00", "").strip()[:MAX_TEXT]
