@@ -109,6 +109,10 @@ def booking_create(request: HttpRequest) -> HttpResponse:
         except UnableToBook as error:
             form = BookingForm(user=user, now=now, zone=zone, values=request.POST.dict(), errors=error.errors)
             return _form_page(request, form, now=now, status=422)
+        if made.created_at != now:
+            messages.info(
+                request, _("This form was sent before. This is what came of it then; nothing was done again.")
+            )
         return htmx.redirect(request, "booking-detail", made.key)
     values = initial_values(user=user, now=now, zone=zone, chosen=request.GET)
     return _form_page(request, BookingForm(user=user, now=now, zone=zone, values=values), now=now)

@@ -128,26 +128,31 @@ def request_launches(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def request_launch(request: HttpRequest, key: uuid.UUID, slug: str) -> HttpResponse:
     """Start a template on a request: what it asks for, and what will be made."""
-    user = person(request)
+    user, now = person(request), timezone.now()
     found = get_request_or_404(user, key, for_write=True)
     template = get_object_or_404(LaunchTemplate.objects.for_request(found), slug=slug)
     context: dict[str, Any] = {"request_": found, "template": template}
     if request.method != "POST":
         return render(request, "claims/launch_form.html", context | {"form": LaunchForm(template=template)})
     try:
-        launches.start(
+        made = launches.start(
             request=found,
             template=template,
             user=user,
             values=filled_in(request.POST.dict()),
             key=request.POST.get("key"),
-            now=timezone.now(),
+            now=now,
             source_ip=source_ip(request),
         )
     except UnableToLaunch as error:
         form = LaunchForm(template=template, values=request.POST.dict(), errors=error.errors)
         return render(request, "claims/launch_form.html", context | {"form": form}, status=422)
-    messages.success(request, _("The desk starts “%(name)s”.") % {"name": template.name})
+    if made.created_at != now:
+        messages.info(
+            request, _("This form was sent before. This is what came of it then; nothing was done again.")
+        )
+    else:
+        messages.success(request, _("The desk starts “%(name)s”.") % {"name": template.name})
     return htmx.redirect(request, "request-detail", found.key)
 
 

@@ -80,6 +80,10 @@ def request_create(request: HttpRequest) -> HttpResponse:
         except UnableToSubmit as error:
             form = RequestForm(user=user, now=now, values=request.POST.dict(), errors=error.errors)
             return form_page(request, form, status=422)
+        if made.created_at != now:
+            messages.info(
+                request, _("This form was sent before. This is what came of it then; nothing was done again.")
+            )
         if launch := chosen_launch(request.POST):
             return htmx.redirect(request, "request-launch", made.key, launch.slug)
         return htmx.redirect(request, "request-detail", made.key)

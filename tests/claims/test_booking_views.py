@@ -82,8 +82,9 @@ def test_the_form_books_and_says_what_it_means(cast: Cast, flavor: Flavor, soon:
     page = client.get(answer["Location"]).content.decode()
     assert "if one is free then" in page
     # Sent again by an impatient finger, it is the same one.
-    client.post(reverse("booking-create"), sent)
+    again = client.post(reverse("booking-create"), sent)
     assert Booking.objects.count() == 1
+    assert "This form was sent before" in client.get(again["Location"]).content.decode()
 
 
 def test_a_start_on_the_last_day_of_all_is_refused_at_its_field(cast: Cast, flavor: Flavor) -> None:

@@ -87,6 +87,9 @@ def test_a_member_starts_one_on_a_page_and_stops_it(
     launch = Launch.objects.get()
     page = client.get(reverse("request-detail", args=[live.key])).content.decode()
     assert launch.object_name in page
+    # The second time, by the back button, it is not told to be started once more.
+    assert page.count("The desk starts “Train") == 1
+    assert page.count("This form was sent before") == 1
     stop = reverse("request-launch-stop", args=[live.key, launch.key])
     assert client.get(stop).status_code == 200
     client.post(stop)

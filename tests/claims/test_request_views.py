@@ -134,6 +134,7 @@ def test_a_form_sent_twice_makes_one_request(cast: Cast, values: dict[str, Any])
     client = signed_in(cast.owner)
     typed = values | {"key": str(uuid.uuid4())}
     answers = [client.post(reverse("request-create"), typed)["Location"] for _ in range(2)]
+    assert page(client, answers[0]).count("This form was sent before") == 1
     assert answers[0] == answers[1]
     assert Request.objects.count() == 1
 
