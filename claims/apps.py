@@ -6,18 +6,21 @@ class ClaimsConfig(AppConfig):
     name = "claims"
 
     def ready(self) -> None:
+        from claims.catalogue.offering import flavors_served
         from claims.launches.tasks import on_launch_due
         from claims.ledger.exclusion import after_migrate
         from claims.money.tasks import on_project_saved
         from claims.receivers import on_observed, on_quotas_due, on_work_due
         from claims.requests.sweeping import findings
         from claims.signals import launch_due, quotas_due, work_due
+        from inventory.class_users import register_offering
         from inventory.findings.strays import register
         from inventory.signals import observed
 
         post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.money.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         register(findings)
+        register_offering(flavors_served)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")
         quotas_due.connect(on_quotas_due, dispatch_uid="claims.quotas.standing")

@@ -1,6 +1,6 @@
 """What names a DeviceClass: claims, templates, and Pods that ask for its extended resource."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -24,6 +24,21 @@ class ClassUser:
     name: str
     # A claim that holds devices keeps them; one that does not would never get any.
     holds: bool = False
+
+
+# Rooms above the inventory know what offers a class: (cluster, name of the class) to names.
+_offering: list[Callable[[int, str], Sequence[str]]] = []
+
+
+def register_offering(names: Callable[[int, str], Sequence[str]]) -> None:
+    """Let `flavors_of` ask this too; asked once however often it is registered."""
+    if names not in _offering:
+        _offering.append(names)
+
+
+def flavors_of(device_class: DeviceClass) -> Sequence[str]:
+    """Names of the flavors of the catalogue that are served by the class on its cluster."""
+    return [name for names in _offering for name in names(device_class.cluster_id, device_class.name)]
 
 
 def users_of(device_class: DeviceClass) -> Sequence[ClassUser]:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from inventory import classes, describe
-from inventory.class_users import users_of
+from inventory.class_users import flavors_of, users_of
 from inventory.expressions import place_of
 from inventory.forms import ClassForm, DeleteClassForm
 from inventory.models import Cluster, DeviceClass
@@ -105,7 +105,8 @@ def class_delete(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
     """Names who uses the class, and deletes it after confirmation."""
     found = _class(cluster, name)
     users = users_of(found)
-    form = DeleteClassForm(request.POST or None, expected=name) if users else None
+    flavors = flavors_of(found)
+    form = DeleteClassForm(request.POST or None, expected=name) if users or flavors else None
     error = ""
     if request.method == "POST" and (form is None or form.is_valid()):
         try:
@@ -130,6 +131,7 @@ def class_delete(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "error": error,
         "users": users[:USERS_NAMED],
         "more_users": max(len(users) - USERS_NAMED, 0),
+        "flavors": flavors,
         "holding": sum(user.holds for user in users),
     }
     return htmx.render(request, "inventory/class_delete.html", context, status=422 if error else 200)

@@ -10,6 +10,7 @@ from inventory import classes, clusters
 from inventory.models import Cluster, DeviceClass
 from portal.accounts.models import AuditEntry
 from portal.kube.resources import DEVICE_CLASSES
+from tests.claims.catalogue import flavor, placement
 from tests.embedded import EmbeddedCluster
 from tests.inventory_pages.conftest import INSIDERS, OUTSIDERS, Cast, Fleet
 from tests.inventory_pages.factories import make_class, make_device
@@ -192,6 +193,24 @@ def test_a_class_that_nobody_uses_needs_no_name(
     deleted: list[str] = []
     monkeypatch.setattr(classes, "delete_class", lambda **wanted: deleted.append(wanted["name"]))
     assert cast.client("administrator").post("/classes/berlin/gpu.amd.com/delete/").status_code == 303
+    assert deleted == ["gpu.amd.com"]
+
+
+def test_a_class_that_serves_a_flavor_is_deleted_only_by_its_name(
+    cast: Cast, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted: list[str] = []
+    monkeypatch.setattr(classes, "delete_class", lambda **wanted: deleted.append(wanted["name"]))
+    for name, slug, archived_at in (("Whole GPU", "whole", None), ("Bygone", "bygone", timezone.now())):
+        made = flavor(slug, name=name, archived_at=archived_at)
+        placement(made, fleet.cluster, device_class="gpu.amd.com")
+    client, url = cast.client("administrator"), "/classes/berlin/gpu.amd.com/delete/"
+    page = client.get(url).content.decode()
+    assert "Whole GPU" in page
+    assert "Bygone" not in page
+    client.post(url)
+    assert deleted == []
+    assert client.post(url, {"name": "gpu.amd.com"}).status_code == 303
     assert deleted == ["gpu.amd.com"]
 
 
