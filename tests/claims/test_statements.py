@@ -187,6 +187,11 @@ def test_a_dispute_has_a_course_and_holds_the_closing(
     disputing.answer(dispute=dispute, state="rejected", text="You did", actor=finn, now=APRIL)
     with pytest.raises(UnableToDispute, match="over"):
         disputing.answer(dispute=dispute, state="open", text="But", actor=leo, now=APRIL)
+    client = Client()
+    client.force_login(finn)
+    stale = client.post(reverse("dispute-detail", args=[dispute.pk]), {"state": "accepted", "text": "But"})
+    assert stale.status_code == 422
+    assert "The dispute is over." in stale.content.decode()
     assert list(dispute.entries.order_by("pk").values_list("state", flat=True)) == [
         "open",
         "open",
