@@ -296,6 +296,7 @@ SPECTACULAR_SETTINGS = {
         "BookingReason": "claims.models.Booking.Reason",
         "QuotaKind": "claims.models.Quota.Kind",
         "ChargeKind": "claims.models.Charge.Kind",
+        "StatementState": "claims.models.Statement.State",
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",
         "ToldDeviceState": "inventory.browse.STATE_ORDER",

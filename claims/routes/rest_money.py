@@ -3,9 +3,21 @@
 from django.urls import path
 
 from claims.rest import prices as api_prices
+from claims.rest import statements as api_statements
 from claims.rest import usage as api_usage
 
 urlpatterns = [
+    path("statements/", api_statements.StatementListView.as_view(), name="api-statement-list"),
+    path(
+        "statements/<str:month>/unattributed/",
+        api_statements.StatementNobodyView.as_view(),
+        name="api-statement-nobody",
+    ),
+    path(
+        "statements/<str:month>/of/<slug:slug>/",
+        api_statements.StatementDetailView.as_view(),
+        name="api-statement-detail",
+    ),
     path("usage/", api_usage.UsageView.as_view(), name="api-usage"),
     path("charge-rows/", api_usage.ChargeRowListView.as_view(), name="api-charge-row-list"),
     path("price-books/", api_prices.PriceBookListView.as_view(), name="api-price-book-list"),
