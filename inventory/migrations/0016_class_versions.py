@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("inventory", "0001_squashed_0015_ledger_facts"),
+        ("inventory", "0015_ledger_facts"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
