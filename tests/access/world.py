@@ -315,7 +315,7 @@ def make_world(answering: AccessCluster) -> World:
         },
         sessions={role: _session(user) for role, user in _by_role(cast).items()},
         tokens={scope: issue(cast.administrator, [scope])[1] for scope in SCOPES},
-        passes={role: issue(user, SCOPES)[1] for role, user in _by_role(cast).items()},
+        passes={role: issue(user, ApiToken.Scope.values)[1] for role, user in _by_role(cast).items()},
     )
 
 

@@ -10,5 +10,7 @@ TECHNICAL = {
     # what browsers and formats call things
     *("cookie", "ctrl", "null"),
     # attributes and their types
-    *("string", "version", "int", "bool", "type", "uuid"),
+    *("string", "version", "int", "bool", "type", "uid", "uuid"),
+    # errors of CEL, in its own words
+    *("no", "such", "key"),
 }

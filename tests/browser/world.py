@@ -420,7 +420,7 @@ def _prices(cast: Cast, size: int) -> dict[str, Any]:
     """What a book and a draft of other prices say."""
     book = PriceBook.objects.get()
     draft = create_draft(based_on=book, actor=cast.administrator, now=timezone.now())
-    draft.document["name"] = "Prices of next year"
+    draft.document["name"] = "2027"
     draft.document["rules"] = [
         {
             "label": f"Large memory {number}", "use": "held", "device_class": "", "product": "",

@@ -87,6 +87,7 @@ def test_a_heartbeat_of_a_node_touches_no_device(mirror: Mirror) -> None:
     mirror.see(made)
     mirror.see(resource_slice("s1", [gpu(0)]))
     Device.objects.update(state="held")
+    type(mirror.cluster).objects.update(mirror_version=50)
     mirror.see(changed(made))
     assert state() == ("held", ""), "looked at again without need"
 
