@@ -48,7 +48,9 @@ def read_pool(values: Mapping[str, object]) -> PoolTerms:
             columns[name] = reader(values)
         except WrongValue as error:
             errors[name] = [str(error)]
-    cluster = Cluster.objects.filter(name=str(values.get("cluster") or "")[:63]).first()
+    # No name has a NUL, and PostgreSQL fails where one is looked for.
+    named = str(values.get("cluster") or "").replace("\0", "")
+    cluster = Cluster.objects.filter(name=named[:63]).first()
     if cluster is None:
         errors["cluster"] = [_("Choose a cluster.")]
     ways = ("device_class", "extended_resource")

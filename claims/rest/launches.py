@@ -230,7 +230,9 @@ class RequestLaunchesView(ApiView):
         found = get_request_or_404(self.person, key, for_write=True)
         values, now = _object(request), timezone.now()
         slug, filled = values.get("template"), values.get("parameters", {})
-        template = LaunchTemplate.objects.for_request(found).filter(slug=str(slug)[:40]).first()
+        # No name has a NUL, and PostgreSQL fails where one is looked for.
+        slug = str(slug).replace("\0", "")[:40]
+        template = LaunchTemplate.objects.for_request(found).filter(slug=slug).first()
         if template is None:
             raise exceptions.ValidationError({"template": [_("This is not offered for the request.")]})
         if not isinstance(filled, Mapping):

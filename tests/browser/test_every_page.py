@@ -71,9 +71,13 @@ def sample_address(name: str) -> str:
                 return reverse(name, kwargs={key: values.get(key, arguments[0]) for key in names})
             except NoReverseMatch:
                 continue
-    for monthly in ({"month": "2026-01"}, {"month": "2026-01", "slug": "tides"}):
+    for others in (
+        {"month": "2026-01"},
+        {"month": "2026-01", "slug": "tides"},
+        {"cluster": "berlin", "name": "gpu", "version": 1},
+    ):
         try:
-            return reverse(name, kwargs=monthly)
+            return reverse(name, kwargs=others)
         except NoReverseMatch:
             continue
     raise AssertionError(f"no address for {name}")
