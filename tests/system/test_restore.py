@@ -59,7 +59,7 @@ def test_after_a_restore_nothing_is_released_falsely_and_what_nobody_saw_is_mark
     later, later_claim = desk.held()
     until(lambda: desk.history_of(later_claim), "the later one in the history")
 
-    desk.kill(*PROCESSES)
+    desk.stop(*PROCESSES)
     # So that watches cannot tell afterwards what they would have told.
     desk.kill("cluster")
     restore(desk, backup)
