@@ -12,7 +12,8 @@ ARG PYTHON=3.13
 FROM python:${PYTHON}-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-# hadolint ignore=DL3008 - the distribution's make; its version decides nothing
+# The distribution's make; its version decides nothing.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends make \
     && rm -rf /var/lib/apt/lists/*

@@ -156,3 +156,14 @@ def test_what_the_build_leaves_migrates_starts_and_answers(built: Path, tmp_path
 def contents(root: Path) -> dict[str, float]:
     """Every file with the time of its last change."""
     return {str(path): path.stat().st_mtime for path in root.rglob("*") if path.is_file()}
+
+
+def test_the_linter_of_dockerfiles_finds_nothing() -> None:
+    done = subprocess.run(
+        [str(BASE_DIR / ".venv" / "bin" / "hadolint"), "Dockerfile"],
+        cwd=BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,3 +94,17 @@ def test_prometheus_is_sent_to_the_address_that_there_is() -> None:
     web, workers = yaml.safe_load((DIRECTORY / "scrape.yaml").read_text())
     assert web["metrics_path"] == reverse("api-metrics")
     assert workers["kubernetes_sd_configs"][0]["namespaces"]["names"] == ["claimdesk"]
+
+
+@pytest.mark.nodatabase
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Prometheus")
+def test_every_alert_fires_for_its_cause_and_is_silent_without() -> None:
+    rules = yaml.safe_load((DIRECTORY / "alerts.yaml").read_text())["groups"][0]["rules"]
+    tried = yaml.safe_load((DIRECTORY / "alerts.test.yaml").read_text())["tests"]
+    assert {each["alertname"] for each in tried[0]["alert_rule_test"]} == {rule["alert"] for rule in rules}
+    assert tried[1]["promql_expr_test"][0]["exp_samples"][0]["value"] == len(rules)
+    for words in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts.test.yaml"]):
+        done = subprocess.run(
+            ["promtool", *words], cwd=DIRECTORY, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
