@@ -19,6 +19,7 @@ from inventory.models.devices import (
 from inventory.models.findings import DiagnosisTask, Finding, RuleState, Severity
 from inventory.models.observations import Observation
 from inventory.models.policies import DeviceTaintRule, Namespace, RuntimeClass
+from inventory.models.proposals import ClassProposal, ProposalEntry, ProposalTarget
 from inventory.models.queues import (
     ClusterQueue,
     Job,
@@ -41,6 +42,7 @@ __all__ = [
     "ClaimDevice",
     "ClaimTemplate",
     "ClassProfile",
+    "ClassProposal",
     "ClassVersion",
     "Cluster",
     "ClusterQueue",
@@ -64,6 +66,8 @@ __all__ = [
     "PodEvent",
     "PodGroup",
     "Pool",
+    "ProposalEntry",
+    "ProposalTarget",
     "QueuedWorkload",
     "ResourceFlavor",
     "ResourceQuota",

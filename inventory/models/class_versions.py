@@ -33,6 +33,8 @@ class ClassVersion(models.Model):
     # Only where the desk wrote or somebody adopted.
     actor = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")
     reason = models.CharField(max_length=1000, blank=True)
+    # What was reviewed, where the desk wrote.
+    proposal = models.ForeignKey("ClassProposal", models.SET_NULL, null=True, related_name="versions")
 
     class Meta:
         constraints: ClassVar = [
