@@ -22,6 +22,9 @@ REFUSED = {
     "claims_pricediscount": ("UPDATE", "DELETE"),
     "claims_statementline": ("UPDATE", "DELETE"),
     "claims_disputeentry": ("UPDATE", "DELETE"),
+    # They go with the plan of their node pool.
+    "claims_poolplanentry": ("UPDATE",),
+    "claims_poolsignature": ("UPDATE",),
     # Until it is closed, a month is rated anew; until somebody decided, an adjustment waits.
     "claims_charge": ("UPDATE", "DELETE"),
     "claims_statement": ("UPDATE", "DELETE"),

@@ -4,10 +4,12 @@ from claims.models.bookings import PLANNED, Booking, BookingBook, BookingDecisio
 from claims.models.catalogue import Flavor, Placement
 from claims.models.changes import OPEN_CHANGES, ChangeDecision, Draft, RequestChange
 from claims.models.charges import Charge, CostCentre
+from claims.models.drills import Drill, DrillObject, DrillStep
 from claims.models.launches import Launch, LaunchTemplate
 from claims.models.ledger import Allocation, Bound, Consumer, LedgerCursor
 from claims.models.ledger_keeping import LedgerAudit, LedgerPolicy
 from claims.models.news import HolderMessage, Idleness, Mute, Watch
+from claims.models.poolplans import PoolPlan, PoolPlanEntry, PoolSignature
 from claims.models.pools import GrowablePool
 from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
@@ -45,6 +47,9 @@ __all__ = [
     "Dispute",
     "DisputeEntry",
     "Draft",
+    "Drill",
+    "DrillObject",
+    "DrillStep",
     "Flavor",
     "GrowablePool",
     "HolderMessage",
@@ -56,6 +61,9 @@ __all__ = [
     "LedgerPolicy",
     "Mute",
     "Placement",
+    "PoolPlan",
+    "PoolPlanEntry",
+    "PoolSignature",
     "Price",
     "PriceBook",
     "PriceDiscount",
