@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     dependencies = [
         ("claims", "0001_squashed_0014_charges_end"),
-        ("inventory", "0017_class_proposals"),
+        ("inventory", "0016_class_versions"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
