@@ -140,9 +140,9 @@ class ClassRestoreView(Administered):
             "done": not asked["dry_run"],
             "before": effect.before,
             "after": effect.after,
-            "gained": [{"product": product, "devices": count} for product, count in effect.gained],
-            "lost": [{"product": product, "devices": count} for product, count in effect.lost],
-            "keeping": effect.keeping,
+            "gained": [{"product": k.product, "devices": k.count} for k in effect.gained.kinds],
+            "lost": [{"product": k.product, "devices": k.count} for k in effect.lost.kinds],
+            "keeping": effect.keeping.count,
             "problem": effect.problem,
         }
         return Response(RestoreOut(told).data)

@@ -127,7 +127,7 @@ class _Answers:
                 if found.ask(view):
                     found.kinds.add(profile.pk)
                 continue
-            _leave_open(view)
+            leave_open(view)
             try:
                 if selector.evaluate(view):
                     found.kinds.add(profile.pk)
@@ -152,7 +152,7 @@ class _Answers:
             if reads == EVERYTHING or any(read[0] == "attribute?" for read in reads)
             else {f"{read[1]}/{read[2]}" for read in reads if read[0] == "attribute"}
         )
-        seen = {pk: _Piece(profile) for pk, profile in profiles.items()}
+        seen = {pk: Piece(profile) for pk, profile in profiles.items()}
         rows = Device.objects.filter(cluster__in=self.clusters, profile__in=profiles).order_by()
         for pk, profile_id, identity in rows.values_list("pk", "profile_id", "identity").iterator(5_000):
             told = identity if wanted is None else {n: v for n, v in identity.items() if n in wanted}
@@ -160,7 +160,7 @@ class _Answers:
                 self.devices.add(pk)
 
 
-class _Piece:
+class Piece:
     """A kind of device as CEL sees it, lent to one of its pieces after the other: what they have in common is
     read once."""
 
@@ -226,9 +226,12 @@ def _open(*_arguments: object) -> NoReturn:
 class _Open(dict[str, Any]):
     """A map of which nothing but its subclass's lookup has an answer: not what it has, nor how much."""
 
-    __len__ = __iter__ = __bool__ = __eq__ = __contains__ = _open
+    __len__ = __iter__ = __bool__ = __eq__ = _open
     get = keys = values = items = copy = _open
     __hash__ = None
+
+    def __contains__(self, key: object) -> bool:
+        return _open(key)
 
 
 class _Names(_Open):
@@ -249,7 +252,11 @@ class _Domains(_Open):
     def __missing__(self, domain: str) -> _Names:
         return _Names(domain, {})
 
+    def __contains__(self, domain: object) -> bool:
+        # What the kind has of it, every piece has.
+        return dict.__contains__(self, domain) or _open()
 
-def _leave_open(view: DeviceView) -> None:
+
+def leave_open(view: DeviceView) -> None:
     """Takes from the view of a kind what it does not know of its single devices."""
     view.attributes = _Domains({d: _Names(d, names) for d, names in view.attributes.items()})

@@ -126,10 +126,10 @@ def test_the_effect_counts_devices_gained_and_lost(mirror: Mirror) -> None:
     mirror.see(resource_slice("n1", [gpu(0), gpu(1)]))
     cluster = Cluster.objects.get()
     found = class_effect.effect_of(cluster=cluster, name=NAME, before=rules(NVIDIA), after=rules(AMD))
-    assert (found.before, found.after, found.gained) == (2, 0, [])
-    assert [count for _, count in found.lost] == [2]
+    assert (found.before, found.after, found.gained.count) == (2, 0, 0)
+    assert [kind.count for kind in found.lost.kinds] == [2]
     back = class_effect.effect_of(cluster=cluster, name=NAME, before=None, after=rules(NVIDIA))
-    assert (back.before, back.after, back.lost) == (0, 2, [])
+    assert (back.before, back.after, back.lost.count) == (0, 2, 0)
     broken = class_effect.effect_of(cluster=cluster, name=NAME, before=None, after=rules("device."))
     assert broken.after == 0
     assert broken.problem
