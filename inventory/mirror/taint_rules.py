@@ -26,14 +26,28 @@ class _Status(msgspec.Struct):
     conditions: list[dict[str, Any]] | None = None
 
 
+class _ManagedFields(msgspec.Struct):
+    manager: str = ""
+    subresource: str = ""
+    time: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    labels: dict[str, str] | None = None
+    managed_fields: list[_ManagedFields] | None = None
+
+
 class _WithStatus(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
 @dataclass(frozen=True)
 class RuleObject:
     rule: dra.DeviceTaintRule
     conditions: list[dict[str, Any]]
+    labels: dict[str, str]
+    made_by: str
 
 
 class DeviceTaintRules(PlainKind[DeviceTaintRule, RuleObject]):
@@ -41,12 +55,17 @@ class DeviceTaintRules(PlainKind[DeviceTaintRule, RuleObject]):
     model = DeviceTaintRule
     columns = (
         *("selects", "driver", "pool_name", "device_name", "key", "value", "effect", "added_at", "spec"),
-        "conditions",
+        *("conditions", "labels", "made_by"),
     )
 
     def decode(self, item: Item) -> RuleObject:
         rule = decode_dra(item, dra.DeviceTaintRule)
-        return RuleObject(rule, decode_core(item, _WithStatus).status.conditions or [])
+        more = decode_core(item, _WithStatus)
+        writers = [entry for entry in more.metadata.managed_fields or () if not entry.subresource]
+        first = min(writers, key=lambda entry: entry.time, default=_ManagedFields())
+        return RuleObject(
+            rule, more.status.conditions or [], labels=more.metadata.labels or {}, made_by=first.manager
+        )
 
     def row(self, turn: Turn, change: Change[DeviceTaintRule, RuleObject]) -> DeviceTaintRule:
         rule = change.obj.rule
@@ -64,6 +83,8 @@ class DeviceTaintRules(PlainKind[DeviceTaintRule, RuleObject]):
             added_at=added,
             spec=dra.encode(rule.spec),
             conditions=change.obj.conditions,
+            labels=change.obj.labels,
+            made_by=change.obj.made_by[:128],
         )
 
     def store(self, turn: Turn, changes: Sequence[Change[DeviceTaintRule, RuleObject]]) -> None:

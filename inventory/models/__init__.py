@@ -30,6 +30,7 @@ from inventory.models.queues import (
     ResourceQuota,
     SchedulingWorkload,
 )
+from inventory.models.taints import DeskRule, Drain, DrainHolder, Effect, Maintenance, UpkeepEvent
 from inventory.models.twins import Twin
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
@@ -47,14 +48,19 @@ __all__ = [
     "Cluster",
     "ClusterQueue",
     "CountedUnits",
+    "DeskRule",
     "Device",
     "DeviceClass",
     "DeviceProfile",
     "DeviceTaintRule",
     "DiagnosisTask",
+    "Drain",
+    "DrainHolder",
+    "Effect",
     "Finding",
     "Job",
     "LocalQueue",
+    "Maintenance",
     "Namespace",
     "NamespaceBinding",
     "Node",
@@ -79,4 +85,5 @@ __all__ = [
     "Stream",
     "SyncProblem",
     "Twin",
+    "UpkeepEvent",
 ]

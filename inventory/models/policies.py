@@ -38,6 +38,10 @@ class DeviceTaintRule(Mirrored):
     spec = models.JSONField()
     # status.conditions, as in the API: how far eviction has come.
     conditions = models.JSONField(default=list)
+    # Null in rows that an older release wrote; it still may while this one is brought in.
+    labels = models.JSONField(default=dict, null=True)
+    # Who wrote it first, as managedFields say: "kubectl-create", "claimdesk". A program, not a person.
+    made_by = models.CharField(max_length=128, blank=True, default="", db_default="")
 
     class Meta:
         constraints: ClassVar = [
