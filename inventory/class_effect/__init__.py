@@ -1,5 +1,5 @@
-"""What another spec of a DeviceClass would change on its cluster, before anything is changed: from the mirror,
-and from the engine for those who wait."""
+"""What another spec of a DeviceClass would change on its cluster, told before anything is changed: from the
+mirror, and from the engine for those who wait."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 """Claims that hold a device which a class would match no longer: they keep it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,7 +43,7 @@ def keeping(cluster: Cluster, name: str, lost: Part) -> Objects:
     )
 
 
-def _first(keys: Any) -> Collection[ObjectName]:
+def _first(keys: Any) -> Sequence[ObjectName]:
     claims = Claim.objects.filter(pk__in=keys).order_by("namespace", "name")[:MOST]
     return tuple(ObjectName(namespace, name) for namespace, name in claims.values_list("namespace", "name"))
 

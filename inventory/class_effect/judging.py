@@ -13,6 +13,7 @@ from inventory.browse_cells import product_name
 from inventory.browse_counts import counts_of
 from inventory.class_effect.model import MOST, DeviceName, Devices, Failing, KindCount
 from inventory.expressions import Piece, leave_open
+from inventory.identity import is_identity
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
 from inventory.models import Cluster, Device, DeviceProfile
@@ -25,8 +26,8 @@ Trouble = tuple[int, str]
 
 @dataclass
 class Judged:
-    """Devices that match: of whole kinds, and single ones with their kind; and those that some selector has no
-    answer for, by kind, selector and message."""
+    """Devices that match: of whole kinds, and single ones with their kind; and how many some selector has no
+    answer for, by kind and trouble."""
 
     problem: str = ""
     kinds: set[int] = field(default_factory=set)
@@ -181,7 +182,7 @@ def missing_of(selector: Selector, profile: DeviceProfile) -> Iterable[str]:
     for read in sorted(reads) if isinstance(reads, frozenset) else ():
         match read:
             case ("attribute", domain, name) if f"{domain}/{name}" not in profile.attributes:
-                if not matching.is_identity(name, driver=domain):
+                if not is_identity(name, driver=domain):
                     yield f"{domain}/{name}"
             case ("capacity", domain, name) if f"{domain}/{name}" not in profile.capacity:
                 yield f"{domain}/{name}"

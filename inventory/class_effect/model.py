@@ -1,5 +1,5 @@
-"""What the effect of a change of a class is told as. Totals are whole; what is listed beside them is the first
-`MOST`."""
+"""What the effect of a change of a class is told as. Totals are whole; what is listed beside them are the
+first `MOST`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
