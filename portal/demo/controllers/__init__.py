@@ -17,6 +17,7 @@ from .kubelet import NodeHeart, PodRunner
 from .loop import Controller
 from .nodes import NodeHealth, OrphanedPods
 from .queues import Queues
+from .rule_status import DeviceTaintRuleStatus
 from .scheduling import Scheduler
 from .world import World
 
@@ -38,13 +39,15 @@ async def run(
     # Indexes fill as they subscribe: the world is read first, so that nothing is judged half seen.
     world.refresh()
     health = NodeHealth(world)
+    evictions = DeviceTaintEviction(world)
     controllers: list[Controller[Any]] = [
         ClaimsOfPods(world),
         Reservations(world),
         Scheduler(world, features or store.features.with_gates(DEVICE_TAINT_RULES)),
         Jobs(world),
         GarbageCollector(world),
-        DeviceTaintEviction(world),
+        evictions,
+        DeviceTaintRuleStatus(world, evictions),
         health,
         OrphanedPods(world),
     ]

@@ -1,13 +1,24 @@
 """The device taint eviction controller (KEP 5055): Pods leave devices that carry a NoExecute taint.
 
 A toleration in the request, which the allocation carries along, lets a Pod stay: for ever, or for some
-seconds after the taint was added. Taints come from slices and from DeviceTaintRules.
+seconds after the taint was added. It has to name the effect NoExecute; of several with seconds the shortest
+counts. A Pod that no node has been found for is left alone. Taints come from slices and DeviceTaintRules.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+import msgspec
+
 from portal.demo.records import Key
-from portal.dra.model import DeviceRequestAllocationResult, DeviceTaint, ResourceClaim, ResourceSlice
+from portal.dra.model import (
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceSlice,
+)
 from portal.dra.taints import TaintRules, tolerates
 
 from .loop import Controller
@@ -29,6 +40,8 @@ class DeviceTaintEviction(Controller[Key]):
         self.world = world
         self._published: dict[Key, dict[DeviceId, tuple[DeviceTaint, ...]]] = {}
         self._rules = TaintRules(())
+        # How many Pods left for a rule, by its uid, since the controller began.
+        self.evicted: Counter[str] = Counter()
         world.slices.subscribe(self._slice_changed)
         world.taint_rules.subscribe(self._rules_changed)
         world.claims.subscribe(self._claim_changed)
@@ -47,9 +60,22 @@ class DeviceTaintEviction(Controller[Key]):
         if wait > 0:
             return wait
         for entry in claim.status.reserved_for:
-            if entry.resource == "pods":
-                self._evict(key[0], entry.name, entry.uid)
+            if entry.resource == "pods" and self._evict(key[0], entry.name, entry.uid):
+                self.evicted.update(self._reasons(claim))
         return None
+
+    def _reasons(self, claim: ResourceClaim) -> list[str]:
+        """The uids of the rules for which a claim has to be left."""
+        assert claim.status.allocation is not None  # the caller looked
+        results = claim.status.allocation.devices.results
+        return [
+            rule.metadata.uid
+            for rule in self.world.taint_rules.objects.values()
+            if rule.spec.taint.effect == "NoExecute"
+            and any(
+                is_struck(result, TaintRules((rule,))) for result in claim.status.allocation.devices.results
+            )
+        ]
 
     def _due(self, result: DeviceRequestAllocationResult) -> datetime | None:
         """When a device has to be left; None if it may be kept."""
@@ -61,19 +87,18 @@ class DeviceTaintEviction(Controller[Key]):
             if taint.effect != "NoExecute":
                 continue
             added = self.world.parse(taint.time_added) if taint.time_added else self.world.now
-            stays = [item.toleration_seconds for item in result.tolerations if tolerates(item, taint)]
-            if not stays:
-                moments.append(added)
-            elif (limits := [seconds for seconds in stays if seconds is not None]) and len(limits) == len(
-                stays
-            ):
-                moments.append(added + timedelta(seconds=max(0, *limits)))
+            stay = stays_for(result.tolerations, taint)
+            if stay is not None:
+                moments.append(added + stay)
         return min(moments, default=None)
 
-    def _evict(self, namespace: str, name: str, uid: str) -> None:
+    def _evict(self, namespace: str, name: str, uid: str) -> bool:
+        """Whether there was somebody to evict."""
         pod = self.world.store.find("pods", name, namespace=namespace)
         if pod is None or pod["metadata"]["uid"] != uid or pod["metadata"].get("deletionTimestamp"):
-            return
+            return False
+        if not pod["spec"].get("nodeName"):
+            return False
         now, status = self.world.stamp(), pod.setdefault("status", {})
         condition = {
             "type": "DisruptionTarget",
@@ -90,7 +115,7 @@ class DeviceTaintEviction(Controller[Key]):
             message="Marking for deletion",
             component=MANAGER,
         )
-        self.world.delete("pods", (namespace, name), uid=uid)
+        return self.world.delete("pods", (namespace, name), uid=uid)
 
     def _slice_changed(self, delta: Delta[ResourceSlice]) -> None:
         before = self._published.pop(delta.key, {})
@@ -116,6 +141,27 @@ class DeviceTaintEviction(Controller[Key]):
         for key, claim in self.world.claims.objects.items():
             if claim.status.allocation is not None:
                 self.queue.add(key)
+
+
+def stays_for(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> timedelta | None:
+    """How long after a NoExecute taint was added its device may be kept; None = for ever."""
+    limits = [
+        item.toleration_seconds
+        for item in tolerations
+        if item.effect == "NoExecute" and tolerates(item, taint)
+    ]
+    if not limits:
+        return timedelta()
+    known = [seconds for seconds in limits if seconds is not None]
+    return timedelta(seconds=max(0, min(known))) if len(known) == len(limits) else None
+
+
+def is_struck(result: DeviceRequestAllocationResult, rules: TaintRules) -> bool:
+    """Whether some of these rules would have the device left, if their effect was NoExecute."""
+    return any(
+        stays_for(result.tolerations, msgspec.structs.replace(taint, effect="NoExecute")) is not None
+        for taint in rules.for_device(result.driver, result.pool, result.device)
+    )
 
 
 def _tainted(item: ResourceSlice | None) -> dict[DeviceId, tuple[DeviceTaint, ...]]:
