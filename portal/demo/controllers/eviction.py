@@ -72,9 +72,7 @@ class DeviceTaintEviction(Controller[Key]):
             rule.metadata.uid
             for rule in self.world.taint_rules.objects.values()
             if rule.spec.taint.effect == "NoExecute"
-            and any(
-                is_struck(result, TaintRules((rule,))) for result in claim.status.allocation.devices.results
-            )
+            and any(is_struck(result, TaintRules((rule,))) for result in results)
         ]
 
     def _due(self, result: DeviceRequestAllocationResult) -> datetime | None:

@@ -38,7 +38,9 @@ class DeviceTaintRuleStatus(Controller[Key]):
         condition, again = self._condition(rule)
         condition["observedGeneration"] = raw["metadata"].get("generation", 1)
         status = raw.setdefault("status", {})
-        known = next((c for c in status.get("conditions") or () if c["type"] == condition["type"]), {})
+        known: dict[str, object] = next(
+            (c for c in status.get("conditions") or () if c["type"] == condition["type"]), {}
+        )
         if any(known.get(name) != value for name, value in condition.items()):
             status["conditions"] = set_condition(
                 status.get("conditions") or (), condition, now=self.world.stamp()
