@@ -1,6 +1,9 @@
 """DeviceClasses: what administrators named, and whether its selectors can be evaluated."""
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from inventory import class_history
 from inventory.mirror import matching
@@ -13,7 +16,7 @@ from portal.dra import model as dra
 
 _COLUMNS = [
     *("uid", "resource_version", "spec", "labels", "annotations", "extended_resource_name", "created_at"),
-    "problem",
+    *("managers", "problem"),
 ]
 
 
@@ -42,6 +45,7 @@ class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
                 annotations=change.obj.metadata.annotations,
                 extended_resource_name=(change.obj.spec.extended_resource_name or "")[:253],
                 created_at=parse_time(change.obj.metadata.creation_timestamp),
+                managers=managers_of(change.item.raw),
                 problem=old.problem if old else "",
             )
             rows.append(row)
@@ -57,3 +61,30 @@ class DeviceClasses(MirroredKind[DeviceClass, dra.DeviceClass]):
         class_history.note_gone(cluster_id=turn.cluster_id, rows=rows, now=turn.now)
         for ids in chunks([row.pk for row in rows]):
             DeviceClass.objects.filter(pk__in=ids).delete()
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    fields_v1: dict[str, Any] = msgspec.field(name="fieldsV1", default_factory=dict)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Entry] = []
+
+
+class _Managed(msgspec.Struct):
+    metadata: _Metadata
+
+
+_managed = msgspec.json.Decoder(_Managed)
+
+
+def managers_of(raw: bytes) -> list[str]:
+    """Who set fields of an object, each once; those that set some of its spec first. Nobody where that cannot be
+    read: it says nothing about the object itself."""
+    try:
+        entries = _managed.decode(raw).metadata.managed_fields
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return []
+    ordered = sorted(entries, key=lambda entry: "f:spec" not in entry.fields_v1)
+    return list(dict.fromkeys(entry.manager[:128] for entry in ordered if entry.manager))

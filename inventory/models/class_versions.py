@@ -11,7 +11,7 @@ from portal.accounts.models import User
 
 
 class ClassVersion(models.Model):
-    """One version of the rules (the spec) of a class on one cluster; labels are not kept. The order of
+    """One version of a class on one cluster: its rules (the spec), labels and annotations. The order of
     keys is the order of versions. The name outlives the class: what was deleted can be made anew."""
 
     class Source(models.TextChoices):
@@ -30,6 +30,9 @@ class ClassVersion(models.Model):
     deleted = models.BooleanField(default=False)
     # Normalised to resource.k8s.io/v1.
     spec = models.JSONField()
+    # Null in versions from before labels were kept. Annotations that tools keep for themselves are left out.
+    labels = models.JSONField(null=True)
+    annotations = models.JSONField(null=True)
     # Only where the desk wrote or somebody adopted.
     actor = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")
     reason = models.CharField(max_length=1000, blank=True)

@@ -186,6 +186,8 @@ class DeviceClass(Mirrored):
     annotations = models.JSONField(default=dict)
     extended_resource_name = models.CharField(max_length=253, blank=True)
     created_at = models.DateTimeField(null=True)
+    # Names of its field managers, those that set fields of its spec first; null = not read yet.
+    managers = models.JSONField(null=True)
     # Why its selectors cannot be evaluated; empty = they can.
     problem = models.CharField(max_length=1000, blank=True)
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from inventory import class_effect, class_history, classes, clusters
 from inventory.class_history import Source
-from inventory.models import ClassVersion, Cluster
+from inventory.models import ClassVersion, Cluster, DeviceClass
 from portal.accounts.models import AuditEntry, User
 from tests.inventory.conftest import Mirror
 from tests.inventory.objects import changed, device_class, gpu, resource_slice
@@ -152,3 +152,14 @@ def test_on_a_cluster_every_write_leaves_its_version(embedded_cluster: Any, ada:
         ("desk", True, "c"),
     ]
     assert classes.Wanted.of_spec(versions[0].spec).spec() == rules(NVIDIA)
+
+
+def test_who_set_the_rules_of_a_class_is_mirrored_first(mirror: Mirror) -> None:
+    managed = [
+        {"manager": "labeller", "fieldsV1": {"f:metadata": {}}},
+        {"manager": "helm", "fieldsV1": {"f:metadata": {}, "f:spec": {"f:selectors": {}}}},
+    ]
+    mirror.see(changed(device_class(NAME, NVIDIA), metadata={"managedFields": managed}))
+    assert DeviceClass.objects.get().managers == ["helm", "labeller"]
+    mirror.see(changed(device_class(NAME, NVIDIA), metadata={"managedFields": "odd"}))
+    assert DeviceClass.objects.get().managers == []
