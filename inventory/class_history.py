@@ -15,7 +15,7 @@ from django.db.models import Max
 from django.utils.translation import gettext as _
 
 from inventory import describe
-from inventory.models import ClassVersion, Cluster, DeviceClass
+from inventory.models import ClassProposal, ClassVersion, Cluster, DeviceClass
 from portal.accounts import audit
 from portal.accounts.models import User
 from portal.dra import model as dra
@@ -90,6 +90,7 @@ def note_written(
     actor: User,
     now: datetime,
     reason: str,
+    proposal: ClassProposal | None = None,
 ) -> None:
     """The desk wrote: `before` and `after` are the objects as the cluster answered; None = there is none.
     If the mirror was faster, the version that it saw becomes the desk's."""
@@ -105,7 +106,12 @@ def note_written(
             cluster=cluster,
             **_keys(body),
             deleted=after is None,
-            defaults={"source": Source.DESK, "actor": actor, "reason": reason[:MAX_REASON]},
+            defaults={
+                "source": Source.DESK,
+                "actor": actor,
+                "reason": reason[:MAX_REASON],
+                "proposal": proposal,
+            },
             create_defaults={
                 "name": name,
                 "at": now,
@@ -113,6 +119,7 @@ def note_written(
                 "spec": spec_of(body),
                 "actor": actor,
                 "reason": reason[:MAX_REASON],
+                "proposal": proposal,
             },
         )
 

@@ -21,6 +21,7 @@ from inventory.follow.discovery import preferred
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
 from inventory.models import Cluster, Device
+from inventory.proposals import direct, rules
 from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
@@ -141,7 +142,8 @@ def create_class(
 ) -> None:
     """Create a class after its rehearsal; with `rehearse_only` nothing but that. Raises
     UnableToChangeClass."""
-    _check(cluster, wanted)
+    _demand_direct(rehearse_only=rehearse_only)
+    check_wanted(cluster, wanted)
     with _changing(cluster) as client:
         resource = _resource(client)
         body = _body(resource, {"name": name}, wanted)
@@ -150,9 +152,7 @@ def create_class(
             return
         made = client.create(resource, body)
     with transaction.atomic():
-        class_history.note_written(
-            cluster=cluster, before=None, after=made, actor=actor, now=now, reason=reason
-        )
+        _note(cluster, before=None, after=made, actor=actor, now=now, reason=reason)
         _record(
             cluster,
             "device_class.create",
@@ -178,7 +178,8 @@ def update_class(
 ) -> None:
     """Change a class after its rehearsal. With `seen_version` (its resourceVersion when the form was
     filled) only if nobody changed it meanwhile. Raises UnableToChangeClass."""
-    _check(cluster, wanted)
+    _demand_direct(rehearse_only=rehearse_only)
+    check_wanted(cluster, wanted)
     with _changing(cluster) as client:
         resource = _resource(client)
         current = client.get(resource, name)
@@ -192,9 +193,7 @@ def update_class(
         made = client.replace(resource, name, body)
     before = current.get("spec")
     with transaction.atomic():
-        class_history.note_written(
-            cluster=cluster, before=current, after=made, actor=actor, now=now, reason=reason
-        )
+        _note(cluster, before=current, after=made, actor=actor, now=now, reason=reason)
         _record(
             cluster,
             "device_class.update",
@@ -248,6 +247,7 @@ def delete_class(
 ) -> None:
     """Delete a class. Claims that name it keep what they have, but no new one will be allocated. Raises
     UnableToChangeClass."""
+    _demand_direct()
     with _changing(cluster) as client:
         resource = _resource(client)
         current = client.get(resource, name)
@@ -256,9 +256,7 @@ def delete_class(
         client.delete(resource, name, uid=uid)
     before = current.get("spec")
     with transaction.atomic():
-        class_history.note_written(
-            cluster=cluster, before=current, after=None, actor=actor, now=now, reason=reason
-        )
+        _note(cluster, before=current, after=None, actor=actor, now=now, reason=reason)
         _record(
             cluster,
             "device_class.delete",
@@ -270,8 +268,15 @@ def delete_class(
         )
 
 
-def _check(cluster: Cluster, wanted: Wanted) -> None:
-    """What can be said without the cluster, and better: where in an expression the mistake is."""
+def _demand_direct(*, rehearse_only: bool = False) -> None:
+    """Only where classes may be changed at once; trying is free."""
+    if not rehearse_only and not rules.permits_direct():
+        raise UnableToChangeClass("", rules.why_no_direct())
+
+
+def check_wanted(cluster: Cluster, wanted: Wanted) -> None:
+    """What can be said without the cluster, and better: where in an expression the mistake is. Raises
+    UnableToChangeClass."""
     if len(wanted.expressions) > MAX_SELECTORS:
         raise UnableToChangeClass(
             "expressions", _("A class has at most %(limit)d expressions.") % {"limit": MAX_SELECTORS}
@@ -356,6 +361,12 @@ def _compare(sent: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
             field_of_form.get(name, name),
             _("The cluster would not keep “%(field)s” as given%(hint)s.") % {"field": name, "hint": hint},
         )
+
+
+def _note(cluster: Cluster, **written: Any) -> None:
+    """The version, and how it came about."""
+    proposal = direct.note(cluster=cluster, **written)
+    class_history.note_written(cluster=cluster, proposal=proposal, **written)
 
 
 def _record(

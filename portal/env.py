@@ -75,6 +75,14 @@ def organisation_zone() -> str:
     return name
 
 
+def class_review() -> str:
+    """``CLAIMDESK_CLASS_REVIEW``: how changes of device classes are reviewed; not at all unless set."""
+    rule: str = env.str("CLAIMDESK_CLASS_REVIEW", "none")
+    if rule not in ("none", "proposal", "second"):
+        raise ValueError(f"CLAIMDESK_CLASS_REVIEW is one of none, proposal and second: {rule!r}")
+    return rule
+
+
 def email() -> dict[str, Any]:
     """Django's settings of mail from ``CLAIMDESK_EMAIL_URL``; without it, mail goes to the console."""
     found: dict[str, Any] = env.dj_email_url("CLAIMDESK_EMAIL_URL", "console:")

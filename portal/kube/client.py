@@ -256,18 +256,20 @@ class Client:
         *,
         namespace: str = "",
         uid: str = "",
+        resource_version: str = "",
         grace_period_seconds: int | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
         """Delete an object, with `uid` only that very one (else Conflict): a namesake created since then
-        stays."""
+        stays. With `resource_version` only if nobody changed it meanwhile."""
         options: dict[str, Any] = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
             "propagationPolicy": "Background",
         }
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        known = {"uid": uid, "resourceVersion": resource_version}
+        if preconditions := {name: value for name, value in known.items() if value}:
+            options["preconditions"] = preconditions
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
         path = resource.path(namespace=namespace, name=name)
