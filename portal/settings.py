@@ -6,6 +6,7 @@ from csp.constants import NONE, SELF
 
 from portal.env import (
     BASE_DIR,
+    class_review,
     credential_keys,
     data_dir,
     database,
@@ -145,6 +146,10 @@ CLUSTER_TIMEOUT = timedelta(seconds=env.int("CLAIMDESK_CLUSTER_TIMEOUT_SECONDS",
 FINDING_MINUTES: dict[str, float] = env.dict("CLAIMDESK_FINDING_MINUTES", {}, subcast_values=float)
 # How long a finding is kept after it no longer holds; 0 keeps all. What a diagnosis task is about stays.
 FINDING_RETENTION = timedelta(days=env.int("CLAIMDESK_FINDING_RETENTION_DAYS", 400))
+
+# How changes of device classes are reviewed: "none" (made at once), "proposal" (the author may approve) or
+# "second" (another administrator does).
+CLASS_REVIEW = class_review()
 
 # --- requests --------------------------------------------------------------------------------
 
