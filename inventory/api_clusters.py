@@ -17,7 +17,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inventory import clusters
+from inventory import bindings, clusters
 from inventory.api import InventoryListView
 from inventory.filters import clean_text
 from inventory.models import Cluster, SyncProblem
@@ -91,7 +91,8 @@ class ClusterCheckView(Administered):
             else:
                 # Only asked: a cluster that is not followed stays so.
                 with clusters.client_for(cluster) as client:
-                    found = clusters.introduce(client)
+                    namespaces = bindings.namespaces_on(cluster, at=timezone.now())
+                    found = clusters.introduce(client, namespaces=namespaces)
         except ClusterError as error:
             if cluster.enabled:
                 clusters.note_failure(cluster_id=cluster.pk, error=error)

@@ -163,6 +163,13 @@ def namespaces_of(project: Project, *, at: datetime | None = None) -> list[Names
     return list(bindings.order_by("cluster__name", "namespace"))
 
 
+def namespaces_on(cluster: Cluster, *, at: datetime) -> list[str]:
+    """The namespaces of a cluster that belong to projects at an instant, by name."""
+    bound = NamespaceBinding.objects.filter(cluster=cluster, valid_from__lte=at)
+    bound = bound.filter(Q(valid_until=None) | Q(valid_until__gt=at))
+    return list(bound.order_by("namespace").values_list("namespace", flat=True).distinct())
+
+
 def _record(
     binding: NamespaceBinding,
     action: str,

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils.translation import gettext as _
 
-from inventory import sealing
+from inventory import bindings, sealing
 from inventory.follow.discovery import discover
 from inventory.looking import LookingClient
 from inventory.models import Cluster, Stream
@@ -25,12 +25,14 @@ from portal.kube.resources import ACCESS_REVIEWS, AMBIGUOUS_GROUPS, NAMESPACES, 
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
-# What the desk writes, cluster-wide: (verb, API group, resource). It reads all that it follows.
+# What the desk writes in the namespaces of projects: (verb, API group, resource).
 WRITE = (
     ("create", "resource.k8s.io", "resourceclaims"),
     ("create", "resource.k8s.io", "resourceclaimtemplates"),
     ("create", "", "pods"),
 )
+# Where rights are given namespace by namespace, so many are asked about: three calls each.
+NAMESPACES_ASKED = 50
 
 
 class UnableToAddCluster(Exception):
@@ -81,8 +83,9 @@ def client_for(cluster: Cluster) -> Client:
     return kind(credentials_of(cluster), timeout=settings.CLUSTER_TIMEOUT.total_seconds())
 
 
-def introduce(client: Client) -> Introduction:
-    """Ask a cluster what it is and what we may do there. Raises ClusterError."""
+def introduce(client: Client, *, namespaces: Iterable[str] = ()) -> Introduction:
+    """Ask a cluster what it is and what we may do there: read it all, and write in `namespaces`. Raises
+    ClusterError."""
     version = client.version()
     found = discover(client)
     served = {stream: resource.api_version for stream, resource in found.items()}
@@ -91,17 +94,18 @@ def introduce(client: Client) -> Introduction:
         version=str(version.get("gitVersion", ""))[:40],
         uid=_uid(client),
         served=served,
-        missing=_missing(client, found.values()),
+        missing=_missing(client, found.values(), sorted(namespaces)),
     )
 
 
 def connect(*, cluster: Cluster, now: datetime, client: Client | None = None) -> Introduction:
     """Contact a cluster and remember what it told. Raises ClusterError (see `note_failure`)."""
+    namespaces = bindings.namespaces_on(cluster, at=now)
     if client is None:
         with client_for(cluster) as own:
-            introduction = introduce(own)
+            introduction = introduce(own, namespaces=namespaces)
     else:
-        introduction = introduce(client)
+        introduction = introduce(client, namespaces=namespaces)
     if cluster.uid and introduction.uid and cluster.uid != introduction.uid:
         # Another cluster behind the same address: no saved version means anything there.
         Stream.objects.filter(cluster=cluster).update(resource_version="", listed_at=None)
@@ -149,24 +153,33 @@ def _uid(client: Client) -> str:
     return str((found.get("metadata") or {}).get("uid", ""))[:64]
 
 
-def _missing(client: Client, followed: Iterable[Resource]) -> list[str]:
+def _missing(client: Client, followed: Iterable[Resource], namespaces: Sequence[str]) -> list[str]:
     """Rights that the desk needs and the account lacks; what the cluster does not serve is not missed."""
     reading = [(verb, found.group, found.plural) for found in followed for verb in ("list", "watch")]
     missing = []
-    for verb, group, resource in (*reading, *WRITE):
-        try:
-            allowed = _may(client, verb=verb, group=group, resource=resource)
-        except (errors.Forbidden, errors.NotFound, errors.Invalid):
-            # The cluster does not tell; what is missing will show when it is needed.
-            return []
-        if not allowed:
-            named = f"{resource}.{group}" if group in AMBIGUOUS_GROUPS else resource
-            missing.append(f"{verb} {named}")
+    try:
+        for verb, group, resource in reading:
+            if not _may(client, verb=verb, group=group, resource=resource):
+                named = f"{resource}.{group}" if group in AMBIGUOUS_GROUPS else resource
+                missing.append(f"{verb} {named}")
+        for verb, group, resource in WRITE:
+            if namespaces and _may(client, verb=verb, group=group, resource=resource):
+                continue
+            missing += [
+                f"{verb} {resource} in {namespace}"
+                for namespace in namespaces[:NAMESPACES_ASKED]
+                if not _may(client, verb=verb, group=group, resource=resource, namespace=namespace)
+            ]
+    except (errors.Forbidden, errors.NotFound, errors.Invalid):
+        # The cluster does not tell; what is missing will show when it is needed.
+        return []
     return missing
 
 
-def _may(client: Client, *, verb: str, group: str, resource: str) -> bool:
+def _may(client: Client, *, verb: str, group: str, resource: str, namespace: str = "") -> bool:
     attributes = {"verb": verb, "group": group, "resource": resource}
+    if namespace:
+        attributes["namespace"] = namespace
     body: dict[str, Any] = {
         "apiVersion": ACCESS_REVIEWS.api_version,
         "kind": ACCESS_REVIEWS.kind,

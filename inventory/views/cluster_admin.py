@@ -9,7 +9,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
-from inventory import clusters
+from inventory import bindings, clusters
 from inventory.forms import ClusterForm
 from inventory.models import Cluster
 from portal import htmx
@@ -55,7 +55,8 @@ def cluster_check(request: HttpRequest, name: str) -> HttpResponse:
         else:
             # Only asked: a cluster that is not followed stays so.
             with clusters.client_for(cluster) as client:
-                found = clusters.introduce(client)
+                namespaces = bindings.namespaces_on(cluster, at=timezone.now())
+                found = clusters.introduce(client, namespaces=namespaces)
     except ClusterError as error:
         if cluster.enabled:
             clusters.note_failure(cluster_id=cluster.pk, error=error)

@@ -286,23 +286,6 @@ def test_the_desks_own_quota_is_no_objection_to_one_more_entitlement(
         rehearse(request, connect=lambda _cluster: fake)
 
 
-# --- rights -----------------------------------------------------------------------------------------
-
-
-def test_the_shipped_rights_are_those_that_writing_needs() -> None:
-    text = (Path(__file__).parents[2] / "deploy" / "rbac.yaml").read_text()
-    verbs: dict[str, set[str]] = {}
-    for document in yaml.safe_load_all(text):
-        if document["kind"] == "ClusterRole":
-            for rule in document["rules"]:
-                if "resourcequotas" in rule["resources"] and "" in rule["apiGroups"]:
-                    verbs.setdefault(document["metadata"]["name"], set()).update(rule["verbs"])
-    assert verbs == {
-        "claimdesk-read": {"get", "list", "watch"},
-        "claimdesk-write": {"create", "update", "delete"},
-    }
-
-
 # --- the workers ------------------------------------------------------------------------------------
 
 

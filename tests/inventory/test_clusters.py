@@ -9,9 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from inventory import clusters, sealing
+from inventory import bindings, clusters, sealing
 from inventory.models import Cluster, Node
-from portal.accounts.models import AuditEntry
+from portal.accounts.models import AuditEntry, Project
 from portal.kube import errors
 from tests.inventory.conftest import NOW
 from tests.inventory.mini import Mini, mini_cluster
@@ -153,7 +153,36 @@ def test_rights_that_are_missing_are_listed(there: tuple[Mini, ScriptedServer], 
 
     server.script = without_pods
     cluster = clusters.add(name="alpha", kubeconfig_path=kubeconfig(server, tmp_path), now=NOW)
-    assert cluster.missing_permissions == ["list pods", "watch pods", "create pods"]
+    assert cluster.missing_permissions == ["list pods", "watch pods"]
+
+
+def test_the_right_to_write_is_asked_for_in_the_namespaces_of_projects(
+    there: tuple[Mini, ScriptedServer], tmp_path: Path
+) -> None:
+    mini, server = there
+    usual = mini.__call__
+
+    def bound_in_one_namespace(request: Any) -> Reply:
+        if request.path.endswith("selfsubjectaccessreviews"):
+            asked = request.json()["spec"]["resourceAttributes"]
+            allowed = asked["verb"] in ("list", "watch") or asked.get("namespace") == "folding"
+            return Reply(status=201, body={"status": {"allowed": allowed}})
+        return usual(request)
+
+    server.script = bound_in_one_namespace
+    cluster = clusters.add(name="alpha", kubeconfig_path=kubeconfig(server, tmp_path), now=NOW)
+    assert cluster.missing_permissions == []
+    project = Project.objects.create(name="Folding", slug="folding", created_at=NOW)
+    bindings.bind(cluster=cluster, namespace="folding", project=project, now=NOW)
+    clusters.connect(cluster=cluster, now=NOW)
+    assert cluster.missing_permissions == []
+    bindings.bind(cluster=cluster, namespace="weather", project=project, now=NOW)
+    clusters.connect(cluster=cluster, now=NOW)
+    assert cluster.missing_permissions == [
+        "create resourceclaims in weather",
+        "create resourceclaimtemplates in weather",
+        "create pods in weather",
+    ]
 
 
 def test_a_cluster_with_history_stays(cluster: Cluster) -> None:

@@ -182,7 +182,7 @@ def test_rights_that_are_missing_are_listed(
     result = found()[f"cluster {north.name}"]
     assert result.state == State.BAD
     assert "list pods, create resourceclaims" in result.said
-    assert "deploy/rbac.yaml" in result.cure
+    assert "deploy/cluster" in result.cure
 
 
 def test_a_kubeconfig_whose_key_is_lost_is_told_as_that(north: Cluster, settings: Any) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from inventory import clusters
+from inventory import bindings, clusters
 from inventory.coverage import coverage_of
 from inventory.models import Cluster
 from portal.kube import errors
@@ -30,7 +30,7 @@ def _cluster(cluster: Cluster, *, now: datetime) -> Iterator[Result]:
     name = f"cluster {cluster.name}"
     try:
         with clusters.client_for(cluster) as client:
-            told = clusters.introduce(client)
+            told = clusters.introduce(client, namespaces=bindings.namespaces_on(cluster, at=now))
     except errors.BadCredentials as error:
         yield bad(
             name,
@@ -43,7 +43,7 @@ def _cluster(cluster: Cluster, *, now: datetime) -> Iterator[Result]:
         yield bad(
             name,
             f"It refuses our credentials: {error.message}",
-            "Make a new token for the account (deploy/rbac.yaml says how) and store it.",
+            "Make a new token for the account (deploy/cluster/base/account.yaml says how) and store it.",
         )
         return
     except errors.ClusterError as error:
@@ -59,7 +59,8 @@ def _cluster(cluster: Cluster, *, now: datetime) -> Iterator[Result]:
         yield bad(
             name,
             f"The account may not {', '.join(told.missing)}.",
-            "Run there: kubectl apply -f deploy/rbac.yaml",
+            "Run there: kubectl apply -k deploy/cluster/base, and for each namespace of a project: "
+            "kubectl --namespace NAME apply -k deploy/cluster/namespace",
         )
     else:
         yield good(name, f"{told.version} at {told.url}; the account may do all that the desk needs.")
