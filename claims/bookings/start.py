@@ -19,9 +19,10 @@ from claims.bookings.reading import values_of
 from claims.catalogue.stock import FleetOf
 from claims.models import PLANNED, Booking, Decision, Request
 from claims.requests import manifests
-from claims.requests.actions import submit, transition
+from claims.requests.actions import submit
 from claims.requests.approvals import open_roles
 from claims.requests.rehearsal import Connect
+from claims.requests.transitions import transition
 from inventory.clusters import client_for
 from inventory.coverage import coverage_of
 from inventory.snapshot import fleet

@@ -12,8 +12,8 @@ from django.db.models import Count, Sum
 from django.utils.translation import gettext as _
 
 from claims.asks.reading import WHOLE
-from claims.catalogue import flavors, placements
-from claims.catalogue.flavors import UnableToChangeFlavor
+from claims.catalogue import flavor_terms, flavors, placements
+from claims.catalogue.flavor_terms import UnableToChangeFlavor
 from claims.catalogue.placement_terms import read_terms
 from claims.models import Flavor, Placement
 from inventory.models import ClassProfile, Cluster, CountedUnits, Device, DeviceClass, DeviceProfile
@@ -67,7 +67,7 @@ def derive(*, key: str, user: User, now: datetime, source_ip: str | None = None)
     proposal = next((found for found in proposals() if found.key == key), None)
     if proposal is None:
         raise UnableToChangeFlavor({WHOLE: [_("No cluster has this any more.")]})
-    terms = flavors.read_terms({"slug": _free_slug(proposal.slug), "name": _free_name(proposal.name)})
+    terms = flavor_terms.read_terms({"slug": _free_slug(proposal.slug), "name": _free_name(proposal.name)})
     with transaction.atomic():
         flavor = flavors.create(terms=terms, user=user, now=now, source_ip=source_ip)
         for cluster in proposal.clusters:

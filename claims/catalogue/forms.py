@@ -1,5 +1,5 @@
-"""Forms of the catalogue as they are drawn. What is right and wrong is decided by `claims.catalogue.flavors`
-and `claims.catalogue.placement_terms`, for the API too."""
+"""Forms of the catalogue as they are drawn. What is right and wrong is decided by
+`claims.catalogue.flavor_terms` and `claims.catalogue.placement_terms`, for the API too."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
-from claims.catalogue.flavors import MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
+from claims.catalogue.flavor_terms import MAX_BOOKABLE_DAYS, MAX_COUNT, MAX_HOURS, MAX_IDLE_HOURS, Terms
 from claims.catalogue.icons import ICONS
 from claims.catalogue.placement_terms import COLUMNS
 from claims.catalogue.tolerations import lines_of

@@ -11,7 +11,7 @@ from django.forms import ValidationError
 from django.utils.translation import gettext as _
 
 from claims.asks.reading import WrongValue, read_choice, read_text
-from claims.catalogue.flavors import UnableToChangeFlavor
+from claims.catalogue.flavor_terms import UnableToChangeFlavor
 from claims.catalogue.tolerations import LABEL_VALUE, QUALIFIED, read_tolerations
 from claims.models import Placement
 from inventory import contract

@@ -12,7 +12,8 @@ from typing import Any
 from django.db import models, transaction
 from django.utils.translation import gettext as _
 
-from claims.catalogue.flavors import UnableToChangeFlavor, claim_version
+from claims.catalogue.flavor_terms import UnableToChangeFlavor
+from claims.catalogue.flavors import claim_version
 from claims.catalogue.placement_terms import COLUMNS, Terms
 from claims.models import Flavor, Placement
 from inventory.classes import check_expression

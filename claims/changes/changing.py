@@ -24,10 +24,12 @@ from claims.changes.news import tell_approvers, tell_requester
 from claims.models import Flavor, Placement, Request, RequestChange
 from claims.money.budget_guard import refuse_spent
 from claims.quotas import guard as quotas_guard
-from claims.requests.actions import add_follower, end_replaced, patience, record, request_of
 from claims.requests.approval_rules import approval_for
+from claims.requests.desk_acts import end_replaced
+from claims.requests.making import add_follower, patience, request_of
 from claims.requests.rehearsal import Connect, rehearse
 from claims.requests.states import LIVE
+from claims.requests.transitions import record
 from inventory.clusters import client_for
 from inventory.models import Cluster
 from portal import access

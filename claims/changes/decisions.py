@@ -29,7 +29,7 @@ from claims.changes.changing import (
 from claims.changes.news import tell_approvers, tell_requester
 from claims.models import ChangeDecision, Decision, Request, RequestChange
 from claims.quotas import guard as quotas_guard
-from claims.requests.actions import cancel, patience, record, request_of
+from claims.requests.actions import cancel
 from claims.requests.approvals import (
     Matter,
     UnableToDecide,
@@ -39,7 +39,9 @@ from claims.requests.approvals import (
     read_comment,
     role_of,
 )
+from claims.requests.making import patience, request_of
 from claims.requests.rehearsal import Connect, rehearse
+from claims.requests.transitions import record
 from inventory.clusters import client_for
 from portal import access
 from portal.accounts.models import User

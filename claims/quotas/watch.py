@@ -17,8 +17,8 @@ from claims.quotas.facts import Gathered, gather
 from claims.quotas.guard import lock, what_of
 from claims.quotas.standing import Standing, newest_over
 from claims.quotas.words import amount, terms_of
-from claims.requests.actions import transition
 from claims.requests.states import LIVE
+from claims.requests.transitions import transition
 from inventory.models import Cluster, NamespaceBinding
 from portal import access
 

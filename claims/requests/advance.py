@@ -14,7 +14,7 @@ from typing import Any
 from claims.ledger import storage
 from claims.models import Request, RequestClaim
 from claims.requests import manifests
-from claims.requests.actions import expire, lapse, step_aside, transition
+from claims.requests.desk_acts import expire, lapse, step_aside
 from claims.requests.entitlements import pods_of_entitlements, remember
 from claims.requests.states import (
     LIVE,
@@ -25,6 +25,7 @@ from claims.requests.states import (
     expired,
     next_state,
 )
+from claims.requests.transitions import transition
 from inventory.models import Claim, ClaimTemplate, Cluster, Pod, PodEvent, Stream
 
 State = Request.State

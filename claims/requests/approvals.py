@@ -23,7 +23,8 @@ from claims.models.requests import RequestQuerySet
 from claims.money.pricing import MICROSECOND, Book, PriceList
 from claims.quotas.guard import OverQuota, approve, lock, verdicts
 from claims.quotas.guard import Verdict as QuotaVerdict
-from claims.requests.actions import patience, record, transition
+from claims.requests.making import patience
+from claims.requests.transitions import record, transition
 from inventory.snapshot import fleet
 from portal import access, money
 from portal.accounts.models import Membership, Project, User

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from claims.models import Request, RequestClaim, RequestPod
 from claims.requests import submission
-from claims.requests.actions import record
 from claims.requests.states import FINISHED
+from claims.requests.transitions import record
 from inventory.models import Pod
 from portal.kube import errors
 from portal.kube.resources import PODS

@@ -9,10 +9,10 @@ from typing import Any
 
 from claims.models import Request
 from claims.requests import manifests, submission
-from claims.requests.actions import record
 from claims.requests.rehearsal import Connect, owner_of
 from claims.requests.retrying import AGAIN, look_again, try_later
 from claims.requests.states import FINISHED, LIVE
+from claims.requests.transitions import record
 from portal.kube import errors
 from portal.kube.resources import PODS
 

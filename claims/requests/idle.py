@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_noop
 
 from claims.models import Idleness, Request
-from claims.requests.actions import give_back_idle
+from claims.requests.desk_acts import give_back_idle
 from claims.requests.news import name_of
 from claims.requests.reminders import people_of
 from inventory.coverage import coverage_of_all

@@ -1,7 +1,7 @@
 """What people are told of a request: its requester of each change of state, approvers of what waits for them.
 
-Called inside the transaction of the change (`claims.requests.actions`). What the requester did is told only
-to programs, and so is what comes and goes with every Pod.
+Called inside the transaction of the change (`claims.requests.transitions`). What the requester did is told
+only to programs, and so is what comes and goes with every Pod.
 """
 
 from collections.abc import Mapping

@@ -12,12 +12,12 @@ from claims.asks.judging import namespaces_of
 from claims.models import Request, RequestClaim
 from claims.quotas.writing import entitle
 from claims.requests import submission
-from claims.requests.actions import transition
 from claims.requests.ending import end_pods
 from claims.requests.holding import HoldTerms, hold, leave, remove_hold
 from claims.requests.rehearsal import Connect, manifest_of
 from claims.requests.retrying import look_again, try_later
 from claims.requests.states import LIVE
+from claims.requests.transitions import transition
 from inventory.clusters import client_for
 from portal.kube import errors
 

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from claims.models import FINAL_STATES, Request
 from claims.requests import manifests, submission
-from claims.requests.actions import record
 from claims.requests.rehearsal import Connect, api_version, owner_of
+from claims.requests.transitions import record
 from inventory.clusters import client_for
 from inventory.findings.model import Found
 from inventory.models import Claim, ClaimTemplate, Cluster, Pod, Severity

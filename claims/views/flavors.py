@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims.asks.reading import WrongValue, read_integer
-from claims.catalogue import derive, flavors, placements
-from claims.catalogue.flavors import Terms, UnableToChangeFlavor
+from claims.catalogue import derive, flavor_terms, flavors, placements
+from claims.catalogue.flavor_terms import Terms, UnableToChangeFlavor
 from claims.catalogue.forms import FlavorForm, PlacementForm, flavor_values, placement_values
 from claims.catalogue.icons import ICONS
 from claims.catalogue.placement_terms import read_terms
@@ -51,7 +51,7 @@ def flavor_create(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             made = flavors.create(
-                terms=flavors.read_terms(request.POST),
+                terms=flavor_terms.read_terms(request.POST),
                 user=person(request),
                 now=timezone.now(),
                 source_ip=source_ip(request),
@@ -74,7 +74,7 @@ def flavor_edit(request: HttpRequest, slug: str) -> HttpResponse:
         try:
             flavors.update(
                 flavor=flavor,
-                terms=flavors.read_terms(request.POST),
+                terms=flavor_terms.read_terms(request.POST),
                 seen_version=_version(request),
                 user=person(request),
                 now=timezone.now(),
@@ -84,7 +84,7 @@ def flavor_edit(request: HttpRequest, slug: str) -> HttpResponse:
             return _refused_flavor(request, flavor, error)
         messages.success(request, _("Saved."))
         return htmx.redirect(request, "flavor-edit", flavor.slug)
-    values = flavor_values(flavors.terms_of(flavor), version=flavor.version)
+    values = flavor_values(flavor_terms.terms_of(flavor), version=flavor.version)
     return _flavor_page(request, FlavorForm(values=values), flavor)
 
 
@@ -235,7 +235,7 @@ def _refused_flavor(request: HttpRequest, flavor: Flavor, error: UnableToChangeF
         flavor.refresh_from_db()
         # Saved again, it is a decision made with the other's change in sight.
         values["version"] = str(flavor.version)
-        current = flavors.terms_of(flavor).as_dict()
+        current = flavor_terms.terms_of(flavor).as_dict()
     form = FlavorForm(values=values, errors=error.errors)
     differs = [
         (form.fields[name].label, _shown(value))

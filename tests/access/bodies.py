@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from claims.catalogue import derive, flavors
+from claims.catalogue import derive, flavor_terms
 from claims.models import Flavor, Quota
 from claims.quotas import admin as quotas_admin
 from claims.quotas import forms as quota_forms
@@ -40,7 +40,7 @@ _pool = {
     "device_class": "gpu.nvidia.com",
 }
 _starter = {"name": "Starter", "kind": "job", "image": "example.org/run:1", "cpu": "1", "memory": "1Gi"}
-_flavor = flavors.Terms(slug="", name="").as_dict()
+_flavor = flavor_terms.Terms(slug="", name="").as_dict()
 _served = {"version": "1", "stage": "automatic"}
 
 _booking = {

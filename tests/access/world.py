@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
-from claims.catalogue import flavors
+from claims.catalogue import flavor_terms, flavors
 from claims.launches import launching as launches
 from claims.models import (
     Allocation,
@@ -386,7 +386,7 @@ def make_flavors(cast: Cast, cluster: Cluster) -> tuple[Flavor, Placement]:
     """Two flavors for everybody, and where the second is served: in both ways, so that it can be switched."""
     now = timezone.now()
     _first, flavor = (
-        flavors.create(terms=flavors.Terms(slug=slug, name=slug), user=cast.administrator, now=now)
+        flavors.create(terms=flavor_terms.Terms(slug=slug, name=slug), user=cast.administrator, now=now)
         for slug in ("small", "large")
     )
     placement = Placement.objects.create(

@@ -6,8 +6,8 @@ import pytest
 from django.contrib.auth.models import Group
 
 from claims.asks.reading import WHOLE
-from claims.catalogue import derive, flavors, placements
-from claims.catalogue.flavors import UnableToChangeFlavor
+from claims.catalogue import derive, flavor_terms, flavors, placements
+from claims.catalogue.flavor_terms import UnableToChangeFlavor
 from claims.catalogue.placement_terms import read_terms
 from claims.catalogue.tolerations import lines_of
 from claims.models import Flavor, Placement
@@ -26,7 +26,7 @@ TYPED: dict[str, Any] = {
 
 def errors_of(values: dict[str, Any]) -> dict[str, list[str]]:
     with pytest.raises(UnableToChangeFlavor) as refused:
-        flavors.read_terms(values)
+        flavor_terms.read_terms(values)
     return refused.value.errors
 
 
@@ -35,9 +35,9 @@ def errors_of(values: dict[str, Any]) -> dict[str, list[str]]:
 
 def test_terms_are_stored_and_read_again_as_they_were(cast: Cast, project: Project) -> None:
     typed = {**TYPED, "visibility": "projects", "projects": [project.slug], "own_approval": "on"}
-    terms = flavors.read_terms(typed)
+    terms = flavor_terms.read_terms(typed)
     made = flavors.create(terms=terms, user=cast.admin, now=NOW)
-    assert flavors.terms_of(Flavor.objects.get(pk=made.pk)) == terms
+    assert flavor_terms.terms_of(Flavor.objects.get(pk=made.pk)) == terms
     entry = AuditEntry.objects.get(action="flavor.create")
     assert entry.after is not None
     assert (entry.actor, entry.after["projects"]) == (cast.admin, [project.slug])
@@ -90,9 +90,9 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_two_administrators_do_not_undo_each_other(cast: Cast) -> None:
-    made = flavors.create(terms=flavors.read_terms(TYPED), user=cast.admin, now=NOW)
-    first = flavors.read_terms({**TYPED, "max_count": "8"})
-    second = flavors.read_terms({**TYPED, "description": "For inference"})
+    made = flavors.create(terms=flavor_terms.read_terms(TYPED), user=cast.admin, now=NOW)
+    first = flavor_terms.read_terms({**TYPED, "max_count": "8"})
+    second = flavor_terms.read_terms({**TYPED, "description": "For inference"})
     flavors.update(flavor=made, terms=first, seen_version=1, user=cast.admin, now=NOW)
     with pytest.raises(UnableToChangeFlavor, match="changed it meanwhile") as refused:
         flavors.update(flavor=made, terms=second, seen_version=1, user=cast.lead, now=NOW)
@@ -114,10 +114,10 @@ def test_a_change_of_a_placement_is_a_change_of_the_flavor(cast: Cast, cluster: 
 
 
 def test_a_name_that_is_taken_is_refused_also_by_an_archived_flavor(cast: Cast) -> None:
-    made = flavors.create(terms=flavors.read_terms(TYPED), user=cast.admin, now=NOW)
+    made = flavors.create(terms=flavor_terms.read_terms(TYPED), user=cast.admin, now=NOW)
     flavors.archive(flavor=made, archived=True, user=cast.admin, now=NOW)
     with pytest.raises(UnableToChangeFlavor, match="has it already"):
-        flavors.create(terms=flavors.read_terms(TYPED), user=cast.admin, now=NOW)
+        flavors.create(terms=flavor_terms.read_terms(TYPED), user=cast.admin, now=NOW)
 
 
 def test_archiving_is_repeatable_and_can_be_taken_back(cast: Cast) -> None:

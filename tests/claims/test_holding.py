@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from claims.catalogue.flavors import UnableToChangeFlavor, read_terms
+from claims.catalogue.flavor_terms import UnableToChangeFlavor, read_terms
 from claims.models import Flavor, Request
 from claims.requests import actions as requests
 from claims.requests import pursuit

@@ -8,7 +8,8 @@ from django.core.cache import cache
 
 from claims.models import Flavor, Idleness, Request, Watch
 from claims.requests import approvals, idle, reminders
-from claims.requests.actions import release, transition
+from claims.requests.actions import release
+from claims.requests.transitions import transition
 from claims.waiting import watches
 from inventory import snapshot
 from inventory.models import Cluster, Device, Stream
@@ -233,7 +234,7 @@ def test_who_joins_at_the_last_moment_keeps_it(held: Request) -> None:
     look(NOW, NOW + 4 * HOUR)
     Request.objects.update(state=State.IN_USE)
     held.refresh_from_db()
-    from claims.requests.actions import give_back_idle
+    from claims.requests.desk_acts import give_back_idle
 
     assert not give_back_idle(request=held, now=NOW + 5 * HOUR)
 
