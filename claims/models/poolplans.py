@@ -1,4 +1,4 @@
-"""Plans of node pools that go from a Device Plugin to DRA: their stages, what was done and what was signed."""
+"""Plans of node pools that go from a Device Plugin to DRA: their stages, and what was done and signed."""
 
 from typing import ClassVar
 
@@ -72,8 +72,8 @@ class PoolPlanEntry(models.Model):
     at = models.DateTimeField()
     person = models.ForeignKey(User, models.PROTECT, null=True, related_name="+")
     why = models.CharField(max_length=1000)
-    # Of a stage: {"from", "to"}. Of a switch: {"places": [{"id", "flavor", "pool", "from", "to"}]}; of one that
-    # was rolled back besides {"undoes": its key}.
+    # Of a stage: {"from", "to"}. Of a switch: {"places": [{"id", "flavor", "pool", "from", "to"}]}; of one
+    # that was rolled back besides {"undoes": its key}.
     facts = models.JSONField(default=dict)
 
     class Meta:
