@@ -5,7 +5,6 @@ from django.urls import path
 from claims.rest import allocations as api_allocations
 from claims.rest import approvals as api_approvals
 from claims.rest import catalogue as flavors
-from claims.rest import chargeback as api_chargeback
 from claims.rest import files as api_files
 from claims.rest import launches as api_launches
 from claims.rest import requests as api
@@ -84,5 +83,4 @@ urlpatterns = [
     path("requests/<uuid:key>/cancel/", api.RequestCancelView.as_view(), name="api-request-cancel"),
     path("requests/<uuid:key>/retry/", api.RequestRetryView.as_view(), name="api-request-retry"),
     path("allocations/", api_allocations.AllocationListView.as_view(), name="api-allocation-list"),
-    path("charges/", api_chargeback.ChargesView.as_view(), name="api-charges"),
 ]

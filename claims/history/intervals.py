@@ -4,6 +4,7 @@ Any signed-in person sees that a device was held, by which project and for how l
 only members of the project, administrators and auditors. What a reader may not see never gets into a row.
 """
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 
 from claims.models import Allocation, Consumer, LedgerCursor
+from inventory.models import Cluster
 from portal import access
 from portal.accounts.models import Project, User
 
@@ -203,12 +205,17 @@ def _key(text: str) -> UUID | None:
 
 
 def version(viewer: User) -> Sequence[object]:
-    """What changes whenever something that `viewer` sees of the ledger does; two queries."""
+    """What changes whenever something that `viewer` sees of the ledger does; five queries."""
     written = LedgerCursor.objects.order_by("cluster_id").values_list("cluster_id", "changes")
+    # Rows tell names, which change without the ledger.
+    projects = Project.objects.order_by("pk").values_list("pk", "slug", "name")
+    clusters = Cluster.objects.order_by("pk").values_list("pk", "name")
+    people = User.objects.order_by("pk").values_list("pk", "username")
+    names = hashlib.sha256(repr([list(rows) for rows in (projects, clusters, people)]).encode()).hexdigest()
     if access.may_read_everything(viewer):
-        return [viewer.pk, list(written), "everything"]
+        return [viewer.pk, list(written), names, "everything"]
     detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)
-    return [viewer.pk, list(written), list(detailed)]
+    return [viewer.pk, list(written), names, list(detailed)]
 
 
 def seen_by(rows: Iterable[Allocation], *, viewer: User, now: datetime) -> Iterator[HistoryRow]:

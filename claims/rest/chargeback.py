@@ -1,4 +1,5 @@
-"""REST of costs under /api/v1/: what was used, and what it costs.
+"""REST of costs straight from the ledger: what was used up to this very moment, by the prices of now, before
+it is rated. What `/charges/` answers is what is billed.
 
 What a person may not see, their token may not see.
 """
@@ -41,7 +42,7 @@ class ChargeLineOut(serializers.Serializer[Any]):
     running = serializers.IntegerField(help_text="How many allocations of the line still run.")
 
 
-class ChargesOut(serializers.Serializer[Any]):
+class ChargeLinesOut(serializers.Serializer[Any]):
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
     as_of = serializers.DateTimeField(help_text="What still runs is counted up to here.")
@@ -56,7 +57,8 @@ _PERIOD = [
 
 
 class ChargesView(ApiView):
-    """What was used in a period and what it costs, by project, class, product and price."""
+    """What was used in a period and what it costs, by project, class, product and price: straight from the
+    ledger, at this moment."""
 
     required_scope = Scope.CHARGEBACK
 
@@ -66,7 +68,7 @@ class ChargesView(ApiView):
             *_PERIOD,
             OpenApiParameter("project", description="Slug; without it all that one may see."),
         ],
-        responses={200: ChargesOut, 400: ProblemOut, 404: ProblemOut},
+        responses={200: ChargeLinesOut, 400: ProblemOut, 404: ProblemOut},
     )
     def get(self, request: ApiRequest) -> Response:
         now, user = timezone.now(), self.person
@@ -81,7 +83,7 @@ class ChargesView(ApiView):
         everything = not slug and access.may_see_costs_of_all(user)
         told = charges(start=period.start, end=period.end, now=now, projects=None if everything else chosen)
         slugs = {pk: project.slug for pk, project in projects.items()}
-        return Response(ChargesOut(_charges(told, slugs) | {"as_of": now}).data)
+        return Response(ChargeLinesOut(_charges(told, slugs) | {"as_of": now}).data)
 
 
 # --- from domain to answer -------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class RequestFileView(ApiView):
     required_scope = Scope.REQUESTS
 
     @extend_schema(
-        tags=["requests"], responses={(200, "application/yaml"): OpenApiTypes.STR, 404: ProblemOut}
+        tags=["requests"], responses={(200, "application/yaml"): OpenApiTypes.ANY, 404: ProblemOut}
     )
     def get(self, _request: ApiRequest, key: uuid.UUID, slug: str) -> HttpResponse:
         """One of the files as YAML."""

@@ -1,11 +1,10 @@
-"""REST of use and cost: rows put together by what the caller names, and the charges they are made of.
+"""REST of use and cost: charges put together by what the caller names.
 
 What a person may not see, their token may not see. Numbers are decimals with a point in every language.
 """
 
 import base64
 import binascii
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -14,7 +13,6 @@ from fractions import Fraction
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
@@ -24,22 +22,18 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from claims.history.curves import moment, us
+from claims.history.curves import us
 from claims.models import Charge
 from claims.money.months import zone_named
-from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, charges_of, hours, quantities, rows_of, totals
+from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, hours, quantities, rows_of, totals
 from claims.rest.answers import ProblemOut
 from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
-from claims.rest.usage_answers import ChargeRowOut, UsageOut
+from claims.rest.usage_answers import UsageOut
 from portal import money
-from portal.accounts.models import ApiToken
-from portal.api import ApiListView, ApiView, CursorPages
+from portal.accounts.models import ApiToken, User
+from portal.api import ApiView, CursorPages
 
-FETCH = 2_000
-
-
-CHARGE_COLUMNS = tuple(ChargeRowOut().fields)
-_FILTERS = [
+FILTERS = [
     OpenApiParameter("from", description="A date, in the organisation's time zone, or an ISO 8601 time."),
     OpenApiParameter("to", description="The same; a date includes that day, a time is exclusive."),
     OpenApiParameter("billed", description="Only what is billed in this month, such as 2026-03; with neither "
@@ -53,12 +47,19 @@ _FILTERS = [
     OpenApiParameter("profile", description="Digest of the device's profile."),
     OpenApiParameter("kind", enum=Charge.Kind.values, description="Only charges of this kind."),
 ]  # fmt: skip
-_FORMAT = [
+FORMAT = [
     OpenApiParameter("format", enum=["json", "csv", "ndjson"], description="`csv` and `ndjson` stream all "
                      "rows at once; `Accept` may ask for them, too."),
     OpenApiParameter("If-None-Match", location=OpenApiParameter.HEADER, description="The `ETag` of an "
                      "earlier answer: 304 where nothing has changed since."),
 ]  # fmt: skip
+GROUP_BY = OpenApiParameter(
+    "group_by", description=f"Names with commas between: {', '.join((*DIMENSIONS, *TIMES))}."
+)
+PAGES = [
+    OpenApiParameter("limit", OpenApiTypes.INT, description="Rows of a page; 100, at most 1000."),
+    OpenApiParameter("cursor", description="Where a page begins: as `next` has it."),
+]
 _EXAMPLE = OpenApiExample(
     "March by project",
     value={
@@ -78,7 +79,7 @@ _EXAMPLE = OpenApiExample(
 )  # fmt: skip
 
 
-def _answers(out: Any) -> dict[Any, Any]:
+def answers(out: Any) -> dict[Any, Any]:
     return {
         (200, "application/json"): out,
         (200, "text/csv"): OpenApiTypes.STR,
@@ -99,108 +100,76 @@ class UsageView(ApiView):
     @extend_schema(
         tags=["chargeback"],
         parameters=[
-            OpenApiParameter(
-                "group_by", description=f"Names with commas between: {', '.join((*DIMENSIONS, *TIMES))}."
-            ),
-            *_FILTERS,
-            OpenApiParameter("limit", OpenApiTypes.INT, description="Rows of a page; 100, at most 1000."),
-            OpenApiParameter("cursor", description="Where a page begins: as `next` has it."),
-            *_FORMAT,
+            GROUP_BY,
+            *FILTERS,
+            *PAGES,
+            *FORMAT,
         ],
-        responses=_answers(UsageOut),
+        responses=answers(UsageOut),
         examples=[_EXAMPLE],
     )  # fmt: skip
     def get(self, request: ApiRequest) -> HttpResponseBase:
         """Rows in order of what they are grouped by; totals are those of all pages."""
         now = timezone.now()
-        wanted = wanted_of(request, now)
-        rows = rows_of(wanted, viewer=self.person, now=now)
-        start = us(wanted.period.start), wanted.end_us(now)
-        etag = etag_of(request.get_full_path(), request.accepted_renderer.format, rows, start)
-        if (known := not_modified(request, etag)) is not None:
-            return known
-        response: HttpResponseBase
-        if is_streamed(request):
-            columns = (*wanted.group_by, *_MEASURED)
-            told = (_usage(row, wanted.group_by) for row in rows)
-            response = streamed(request, written(request, told), columns=columns, name="usage")
-        else:
-            page, following = _page(request, rows)
-            response = Response(
-                {
-                    "start": utc(wanted.period.start),
-                    "end": utc(wanted.period.end),
-                    "as_of": utc(min(now, wanted.period.end)),
-                    "group_by": list(wanted.group_by),
-                    "next": following,
-                    "results": [_as_json(_usage(row, wanted.group_by)) for row in page],
-                    "totals": [
-                        {
-                            "currency": currency,
-                            "amount": f"{money.from_minor_units(minor, currency=currency):f}",
-                            "exact_numerator": str(exact.numerator),
-                            "exact_denominator": str(exact.denominator),
-                        }
-                        for currency, (minor, exact) in totals(rows).items()
-                    ],
-                    "quantities": [
-                        {"unit": unit, "per": per, "unit_hours": f"{hours(time):f}"}
-                        for (unit, per), time in quantities(rows).items()
-                    ],
-                }
-            )
-        response["ETag"] = etag
-        return response
+        return put_together(request, wanted_of(request, now), viewer=self.person, now=now, name="usage")
 
 
-class ChargeRowListView(ApiListView):
-    """The charges themselves, each a stretch of time at one rate or a fixed amount; the earliest first."""
+def put_together(
+    request: ApiRequest, wanted: Wanted, *, viewer: User, now: datetime, name: str
+) -> HttpResponseBase:
+    """The answer in rows by `wanted.group_by`: a page, or a stream; 304 to who has it. `name` is what a file
+    is called."""
+    rows = rows_of(wanted, viewer=viewer, now=now)
+    etag = etag_of(
+        request.get_full_path(), request.accepted_renderer.format, rows, us(wanted.period.start),
+        wanted.end_us(now),
+    )  # fmt: skip
+    if (known := not_modified(request, etag)) is not None:
+        return known
+    response: HttpResponseBase
+    if is_streamed(request):
+        told = (_usage(row, wanted.group_by) for row in rows)
+        response = streamed(
+            request, written(request, told), columns=(*wanted.group_by, *_MEASURED), name=name
+        )
+    else:
+        page, following = _page(request, rows)
+        response = Response(
+            frame(wanted, now=now)
+            | {"next": following, "results": [as_json(_usage(row, wanted.group_by)) for row in page]}
+            | sums(rows)
+        )
+    response["ETag"] = etag
+    return response
 
-    required_scope = ApiToken.Scope.CHARGEBACK
-    serializer_class = ChargeRowOut
-    pagination_class = CursorPages
-    ordering = ("started_us", "id")
-    renderer_classes = RENDERERS
 
-    def get_queryset(self) -> QuerySet[Charge]:
-        if getattr(self, "swagger_fake_view", False):
-            return Charge.objects.none()
-        now = timezone.now()
-        return self._rows(wanted_of(self.request, now), now)
+def frame(wanted: Wanted, *, now: datetime) -> dict[str, Any]:
+    """What an answer is about."""
+    return {
+        "start": utc(wanted.period.start),
+        "end": utc(wanted.period.end),
+        "as_of": utc(min(now, wanted.period.end)),
+        "group_by": list(wanted.group_by),
+    }
 
-    def _rows(self, wanted: Wanted, now: datetime) -> QuerySet[Charge]:
-        rows = charges_of(wanted, viewer=self.person, now=now).select_related("project", "cluster")
-        return rows.defer("cluster__kubeconfig_encrypted").order_by(*self.ordering)
 
-    @extend_schema(
-        tags=["chargeback"], parameters=[*_FILTERS, *_FORMAT], responses=_answers(ChargeRowOut(many=True))
-    )
-    def get(self, request: ApiRequest, *_args: Any, **_kwargs: Any) -> Any:
-        """Charges of the period; as JSON page by page, as CSV or NDJSON all of them."""
-        now = timezone.now()
-        wanted = wanted_of(request, now)
-        rows, period = self._rows(wanted, now), (us(wanted.period.start), wanted.end_us(now))
-        response: HttpResponseBase
-        if is_streamed(request):
-            runs = rows.filter(ended_us__gt=period[1]).exists()
-            columns = ("content", "closed", "project__slug", "cluster__name", "who")
-            seen = rows.values_list(*columns)
-            etag = etag_of(
-                request.get_full_path(), request.accepted_renderer.format, _digest(seen), runs and period
-            )
-            if (known := not_modified(request, etag)) is not None:
-                return known
-            told = (charge_row(row, period) for row in rows.iterator(chunk_size=FETCH))
-            response = streamed(request, written(request, told), columns=CHARGE_COLUMNS, name="charges")
-        else:
-            page: Sequence[Charge] = self.paginate_queryset(rows) or []
-            answer = [_as_json(charge_row(row, period)) for row in page]
-            response = self.get_paginated_response(answer)
-            etag = etag_of(request.get_full_path(), response.data)
-            if (known := not_modified(request, etag)) is not None:
-                return known
-        response["ETag"] = etag
-        return response
+def sums(rows: Sequence[Row]) -> dict[str, Any]:
+    """What all rows come to."""
+    return {
+        "totals": [
+            {
+                "currency": currency,
+                "amount": f"{money.from_minor_units(minor, currency=currency):f}",
+                "exact_numerator": str(exact.numerator),
+                "exact_denominator": str(exact.denominator),
+            }
+            for currency, (minor, exact) in totals(rows).items()
+        ],
+        "quantities": [
+            {"unit": unit, "per": per, "unit_hours": f"{hours(time):f}"}
+            for (unit, per), time in quantities(rows).items()
+        ],
+    }
 
 
 def wanted_of(request: ApiRequest, now: datetime) -> Wanted:
@@ -215,7 +184,7 @@ def written(request: ApiRequest, rows: Iterable[Mapping[str, Any]]) -> Iterator[
     """Rows for a stream. For CSV numbers stay numbers: negative texts would be guarded as formulas."""
     if request.accepted_renderer.format == "csv":
         return iter(rows)
-    return (_as_json(row) for row in rows)
+    return (as_json(row) for row in rows)
 
 
 # --- from domain to answer -------------------------------------------------------------------------
@@ -234,71 +203,27 @@ def _usage(row: Row, group_by: Sequence[str]) -> dict[str, Any]:
         "unit_hours": hours(row.time),
         "currency": row.key.currency or None,
         "amount": row.amount,
-        **_exact(row.exact),
+        **exact_parts(row.exact),
     }
 
 
-def charge_row(row: Charge, period: tuple[int, int]) -> dict[str, Any]:
-    """One charge within [start, end), in microseconds since 1970. `row` is one of `charges_of`."""
-    timed = row.fixed is None
-    start = max(row.started_us, period[0]) if timed else row.started_us
-    end = max(start, min(row.ended_us, period[1])) if timed else row.ended_us
-    exact = row.amount(start_us=period[0], end_us=period[1])
-    return {
-        "id": row.pk,
-        "kind": row.kind,
-        "billed": row.month,
-        "closed": row.closed,
-        "start": utc(moment(start)),
-        "end": utc(moment(end)),
-        "project": row.project.slug if row.project else None,
-        "cost_centre": row.cost_centre,
-        "person": row.who,  # type: ignore[attr-defined] # annotated by charges_of
-        "cluster": row.cluster.name if row.cluster else "",
-        "driver": row.driver,
-        "pool": row.pool_name,
-        "device": row.device_name,
-        "hardware_id": row.hardware_id,
-        "device_class": row.device_class,
-        "product": row.product,
-        "profile": row.profile_digest,
-        "use": row.use,
-        "unit": row.unit,
-        "per": row.per,
-        "quantity": str(row.quantity),
-        "unit_hours": hours(row.quantity * (end - start) if timed else Fraction(0)),
-        "list_price": row.list_price,
-        "percent_off": Decimal(row.discount_micros).scaleb(-4),
-        "currency": row.currency or None,
-        "amount": None if exact is None else Decimal(round(exact * 10**6)).scaleb(-6),
-        **_exact(exact),
-        "corrects": row.origin_id,
-        "note": row.note,
-    }
-
-
-def _exact(exact: Fraction | None) -> dict[str, int | None]:
+def exact_parts(exact: Fraction | None) -> dict[str, int | None]:
+    """An exact amount as two whole numbers."""
     return {
         "exact_numerator": None if exact is None else exact.numerator,
         "exact_denominator": None if exact is None else exact.denominator,
     }
 
 
-def _as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its numbers as texts, exact in every reader."""
+
     def told(name: str, value: Any) -> Any:
         if isinstance(value, Decimal):
             return f"{value:f}"
         return str(value) if name in _EXACT and value is not None else value
 
     return {name: told(name, value) for name, value in row.items()}
-
-
-def _digest(rows: QuerySet[Charge, tuple[Any, ...]]) -> str:
-    """Of what is to be streamed: another one whenever a charge is another."""
-    told = hashlib.sha256()
-    for row in rows.iterator(chunk_size=FETCH):
-        told.update(repr(row).encode())
-    return told.hexdigest()
 
 
 # --- pages of rows that no table holds -------------------------------------------------------------

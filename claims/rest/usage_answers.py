@@ -90,3 +90,30 @@ class ChargeRowOut(serializers.Serializer[Any]):
     exact_denominator = serializers.CharField(allow_null=True)
     corrects = serializers.IntegerField(allow_null=True, help_text="The charge that it corrects.")
     note = serializers.CharField()
+
+
+class ChargeOut(UsageRowOut):
+    """One charge; or, with `group_by`, charges put together: then with what they are grouped by, and without
+    what only a single one has."""
+
+    def get_fields(self) -> dict[str, Any]:
+        # Measured is either; what else there is depends on `group_by`.
+        fields = super().get_fields()
+        for name, field in ChargeRowOut().get_fields().items():
+            if name not in fields:
+                field.required = False
+                fields[name] = field
+        fields["project"] = serializers.CharField(required=False, allow_null=True)
+        return fields
+
+
+class ChargesOut(serializers.Serializer[Any]):
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    as_of = serializers.DateTimeField(help_text="What still runs is counted up to here.")
+    group_by = serializers.ListField(child=serializers.CharField())
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True, required=False)
+    results = ChargeOut(many=True)
+    totals = TotalOut(many=True, allow_null=True, help_text="Of all pages. Null: the first page has it.")
+    quantities = QuantityOut(many=True, allow_null=True, help_text="Likewise.")

@@ -2,6 +2,8 @@
 
 from django.urls import path
 
+from claims.rest import chargeback as api_chargeback
+from claims.rest import charges as api_charges
 from claims.rest import prices as api_prices
 from claims.rest import statements as api_statements
 from claims.rest import usage as api_usage
@@ -19,7 +21,9 @@ urlpatterns = [
         name="api-statement-detail",
     ),
     path("usage/", api_usage.UsageView.as_view(), name="api-usage"),
-    path("charge-rows/", api_usage.ChargeRowListView.as_view(), name="api-charge-row-list"),
+    path("charges/", api_charges.ChargeListView.as_view(), name="api-charges"),
+    path("charges/lines/", api_chargeback.ChargesView.as_view(), name="api-charge-lines"),
+    path("charge-rows/", api_charges.ChargeRowListView.as_view(), name="api-charge-row-list"),
     path("price-books/", api_prices.PriceBookListView.as_view(), name="api-price-book-list"),
     path("price-books/try/", api_prices.PriceTrialView.as_view(), name="api-price-book-try"),
     path("price-books/<int:pk>/", api_prices.PriceBookDetailView.as_view(), name="api-price-book-detail"),

@@ -133,7 +133,7 @@ def test_allocations_tell_strangers_devices_and_projects_only(cast: Cast, live: 
 
 def test_charges_add_up_and_carry_the_exact_amount(cast: Cast, live: Request, prices: PriceBook) -> None:
     period = {"from": "2026-11-01", "to": "2026-11-30"}
-    answer = client_of(cast.owner).get(reverse("api-charges"), period).json()
+    answer = client_of(cast.owner).get(reverse("api-charge-lines"), period).json()
     (line,) = answer["lines"]
     assert (line["device_hours"], line["price_per_device_hour"], line["amount"]) == (
         "2.000000",
@@ -143,12 +143,14 @@ def test_charges_add_up_and_carry_the_exact_amount(cast: Cast, live: Request, pr
     assert (line["exact_numerator"], line["exact_denominator"]) == ("5", "1")
     assert answer["totals"] == [{"currency": "EUR", "amount": "5.00"}]
     stranger = client_of(cast.stranger)
-    assert stranger.get(reverse("api-charges"), period).json()["lines"] == []
-    assert stranger.get(reverse("api-charges"), {"project": "protein-folding"}).status_code == 404
-    assert client_of(cast.finance).get(reverse("api-charges"), period).json()["totals"] == answer["totals"]
+    assert stranger.get(reverse("api-charge-lines"), period).json()["lines"] == []
+    assert stranger.get(reverse("api-charge-lines"), {"project": "protein-folding"}).status_code == 404
+    assert (
+        client_of(cast.finance).get(reverse("api-charge-lines"), period).json()["totals"] == answer["totals"]
+    )
 
 
-@pytest.mark.parametrize("name", ["api-charges", "api-allocation-list"])
+@pytest.mark.parametrize("name", ["api-charges", "api-charge-lines", "api-allocation-list"])
 def test_a_date_that_cannot_be_read_is_named(cast: Cast, cluster: Cluster, name: str) -> None:
     answer = client_of(cast.owner).get(reverse(name), {"from": "yesterday"})
     assert answer.status_code == 400
@@ -159,7 +161,7 @@ def test_queries_of_lists_do_not_grow(
     cast: Cast, live: Request, values: dict[str, Any], fake: FakeCluster, cluster: Cluster
 ) -> None:
     client = client_of(cast.owner)
-    urls = [reverse("api-request-list"), reverse("api-allocation-list"), reverse("api-charges")]
+    urls = [reverse("api-request-list"), reverse("api-allocation-list"), reverse("api-charge-lines")]
 
     def counts() -> list[int]:
         found = []
@@ -188,7 +190,7 @@ def test_the_description_is_complete() -> None:
         for path, methods in schema["paths"].items()
         if any(part in path for part in ("/requests/", "/allocations/", "/charges/"))
     }
-    assert len(ours) == 18
+    assert len(ours) == 19
     for methods in ours.values():
         for operation in methods.values():
             assert operation["description"]

@@ -15,7 +15,7 @@ from claims.ledger import storage
 from claims.models import Allocation, Request, RequestClaim
 from claims.rest.allocations import COLUMNS
 from inventory.models import Cluster, Observation
-from portal.accounts.models import User
+from portal.accounts.models import Project, User
 from tests.claims.conftest import NOW, Cast
 from tests.claims.mirror import observe
 from tests.claims.test_ledger_units import scheduled
@@ -137,6 +137,20 @@ def test_who_has_this_version_gets_nothing_again(
     observe(ledger, Kind.CLAIM_RELEASED, 120, uid="foreign")
     storage.apply(cluster=cluster)
     assert get(cast.owner, f"format={form}", if_none_match=first["ETag"]).status_code == 200
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_a_name_that_changes_makes_another_version(cast: Cast, ledger: Request, form: str) -> None:
+    changes: list[tuple[Any, dict[str, str]]] = [
+        (Project.objects.filter(slug="protein-folding"), {"slug": "folding"}),
+        (Cluster.objects.all(), {"name": "other"}),
+        (User.objects.filter(username="rhea"), {"username": "rhea.m"}),
+    ]
+    for rows, changed in changes:
+        known = get(cast.owner, f"format={form}")["ETag"]
+        assert get(cast.owner, f"format={form}", if_none_match=known).status_code == 304
+        rows.update(**changed)
+        assert get(cast.owner, f"format={form}", if_none_match=known).status_code == 200
 
 
 def test_a_stream_asks_the_database_no_more_for_more_rows(

@@ -16,7 +16,7 @@ from portal.accounts.models import ApiToken, User
 from tests.cast import Cast, make_cast
 from tests.claims.money import make_money
 
-USAGE, ROWS = "/api/v1/usage/", "/api/v1/charge-rows/"
+USAGE, ROWS = "/api/v1/usage/", "/api/v1/charges/"
 JANUARY = "from=2026-01-01&to=2026-01-31"
 GROUPINGS = (
     "", "project", "cost_centre", "person", "cluster", "product", "class", "profile", "kind", "hour", "day",
@@ -119,6 +119,35 @@ def test_charges_paged_and_streamed_come_to_the_same(month: Cast) -> None:
     assert exact(rows) == exact(paged) == whole()
     credit = next(row for row in rows if row["kind"] == "credit")
     assert (credit["amount"], credit["note"]) == ("-3.333333", "'=SUM(A1)")
+
+
+def test_the_first_page_of_charges_tells_what_all_pages_come_to(month: Cast) -> None:
+    first = get(month.finance, ROWS, f"{JANUARY}&limit=2").json()
+    told = usage(month.finance, JANUARY)
+    assert (first["totals"], first["quantities"]) == (told["totals"], told["quantities"])
+    assert exact(pages(month.finance, ROWS, f"{JANUARY}&limit=2")) == exact(first["totals"]) == whole()
+    client = Client()
+    client.force_login(month.finance)
+    assert client.get(first["next"]).json()["totals"] is None
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "ndjson"])
+def test_charges_put_together_are_the_rows_of_usage(month: Cast, form: str) -> None:
+    query = f"{JANUARY}&group_by=day,product&format={form}"
+    charged, used = (get(month.finance, url, query) for url in (ROWS, USAGE))
+    if form == "json":
+        charged, used = charged.json(), used.json()
+        assert charged["results"]
+        assert {**charged, "as_of": None} == {**used, "as_of": None}
+    else:
+        assert b"".join(charged.streaming_content) == b"".join(used.streaming_content)
+
+
+def test_the_former_address_of_charges_answers_the_same(month: Cast) -> None:
+    old, new = (
+        get(month.finance, url, f"{JANUARY}&limit=1000").json() for url in ("/api/v1/charge-rows/", ROWS)
+    )
+    assert {**old, "as_of": None} == {**new, "as_of": None}
 
 
 def test_what_a_month_is_billed_with_is_what_its_statement_says(month: Cast) -> None:
