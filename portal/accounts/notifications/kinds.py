@@ -18,6 +18,7 @@ class Kind(models.TextChoices):
     COST = "cost", _("Statements of what projects cost")
     MESSAGE = "message", _("Messages of other people")
     FINDING = "finding", _("Findings on clusters")
+    CLASS = "class", _("Proposals to change device classes")
     DESK = "desk", _("The desk itself")
 
 
@@ -28,7 +29,7 @@ class Channel(models.TextChoices):
 
 
 # Only administrators hear of these, so only they choose.
-FOR_ADMINISTRATORS = frozenset({Kind.FINDING})
+FOR_ADMINISTRATORS = frozenset({Kind.FINDING, Kind.CLASS})
 # Told in the portal whatever is chosen: it says why another channel fell silent.
 ALWAYS_IN_PORTAL = frozenset({Kind.DESK})
 # Reminders: those for one person that come up together go into one mail.
@@ -47,5 +48,6 @@ DEFAULTS: Mapping[str, frozenset[Channel]] = {
     Kind.COST: _ALL,
     Kind.MESSAGE: _ALL,
     Kind.FINDING: frozenset({Channel.PORTAL, Channel.WEBHOOK}),
+    Kind.CLASS: _ALL,
     Kind.DESK: frozenset({Channel.PORTAL, Channel.MAIL}),
 }
