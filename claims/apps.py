@@ -11,16 +11,19 @@ class ClaimsConfig(AppConfig):
         from claims.ledger.exclusion import after_migrate
         from claims.money.tasks import on_project_saved
         from claims.receivers import on_observed, on_quotas_due, on_work_due
+        from claims.requests.concerned import concerned
         from claims.requests.sweeping import findings
         from claims.signals import launch_due, quotas_due, work_due
         from inventory.class_users import register_offering
         from inventory.findings.strays import register
         from inventory.signals import observed
+        from inventory.taints.concerned import register as register_concerned
 
         post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.money.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         register(findings)
         register_offering(flavors_served)
+        register_concerned(concerned)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")
         quotas_due.connect(on_quotas_due, dispatch_uid="claims.quotas.standing")

@@ -66,7 +66,7 @@ def _build(cluster: Cluster, features: Features) -> Fleet:
         classes=_classes(cluster),
         nodes=_nodes(cluster),
         claims=_claims(cluster),
-        taint_rules=_taint_rules(cluster),
+        taint_rules=taint_rules(cluster),
         features=features,
     )
 
@@ -88,7 +88,8 @@ def _classes(cluster: Cluster) -> Iterator[dra.DeviceClass]:
         yield _decoded("DeviceClass", {"name": name, **born}, {"spec": spec}, dra.DeviceClass)
 
 
-def _taint_rules(cluster: Cluster) -> Iterator[dra.DeviceTaintRule]:
+def taint_rules(cluster: Cluster) -> Iterator[dra.DeviceTaintRule]:
+    """The cluster's rules as mirrored now."""
     for name, spec in DeviceTaintRule.objects.filter(cluster=cluster).values_list("name", "spec"):
         yield _decoded("DeviceTaintRule", {"name": name}, {"spec": spec}, dra.DeviceTaintRule)
 

@@ -68,9 +68,8 @@ class Fleet:
         """Claims that carry an allocation hold their devices. Taint rules count only where their gates are
         on.
         """
-        ruled = features.enabled(gates.DEVICE_TAINTS) and features.enabled(gates.DEVICE_TAINT_RULES)
         return cls(
-            pools=Pools(slices, TaintRules(taint_rules if ruled else ()), features),
+            pools=Pools(slices, _ruling(taint_rules, features), features),
             classes={item.metadata.name: item for item in classes},
             nodes={item.metadata.name: item for item in nodes},
             holdings=Holdings(claims, features),
@@ -84,6 +83,16 @@ class Fleet:
     def plus(self, claims: Iterable[ResourceClaim]) -> "Fleet":
         """The same fleet, in which these claims hold devices too."""
         return self._with(Holdings(claims, self.features, before=self.holdings))
+
+    def under(self, taint_rules: Iterable[DeviceTaintRule]) -> "Fleet":
+        """The same fleet under these taint rules instead of its own."""
+        return Fleet(
+            pools=self._pools.under(_ruling(taint_rules, self.features)),
+            classes=self.classes,
+            nodes=self.nodes,
+            holdings=self.holdings,
+            features=self.features,
+        )
 
     def only_node(self, name: str) -> "Fleet":
         """The same fleet as seen from one node; devices elsewhere still count for pools and counters."""
@@ -190,3 +199,9 @@ def combined(matchers: list[Matcher], item: PoolDevice) -> Verdict:
         if not verdict.matches:
             return verdict
     return Verdict(matches=True)
+
+
+def _ruling(rules: Iterable[DeviceTaintRule], features: Features) -> TaintRules:
+    """None where the gates are off."""
+    ruled = features.enabled(gates.DEVICE_TAINTS) and features.enabled(gates.DEVICE_TAINT_RULES)
+    return TaintRules(rules if ruled else ())

@@ -4,6 +4,7 @@ A pool is all ResourceSlices with the same driver and pool name. Only its highes
 incomplete while fewer slices exist than announced, and invalid when its slices contradict each other.
 """
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -153,6 +154,13 @@ class Pools:
                 self._local[name].append(pool)
             else:
                 self._shared.append(pool)
+
+    def under(self, rules: TaintRules) -> "Pools":
+        """The same pools under other taint rules."""
+        other = copy.copy(self)
+        other._rules = rules
+        other._devices, other._seen = {}, {}
+        return other
 
     @cached_property
     def odd(self) -> bool:
