@@ -1,8 +1,9 @@
 """Walks the main job over HTTP as people would: ``python -m tests.smoke [--kubeconfig PATH]``.
 
 On free ports and in a temporary directory the whole desk is started, over an embedded cluster or, with
-``--kubeconfig``, over a real one; there a node, devices, a class and a namespace of a unique name are made
-and removed afterwards. Every step is printed with its time; the exit status is 0 only if every step held.
+``--kubeconfig``, over a real one; there a node, devices, a class and a namespace of a unique name are made,
+and the desk's account as ``deploy/cluster`` describes it, and removed afterwards. The desk itself has no more
+rights than that account. Every step is printed with its time; the exit status is 0 only if every step held.
 """
 
 import argparse
@@ -22,16 +23,27 @@ from django.conf import settings
 
 from portal.kube.client import Client
 from portal.kube.config import Credentials
-from portal.kube.errors import ClusterError
-from portal.kube.resources import PODS, RESOURCE_CLAIMS
+from portal.kube.errors import ClusterError, Forbidden
+from portal.kube.resources import (
+    ACCESS_REVIEWS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Resource,
+)
 from portal.management.people import PASSWORD
 from portal.stack import Stack, UnableToStart, free_port
+from tests.contract import objects
 from tests.contract.kubelet import FakeKubelet
 from tests.contract.room import Room
+from tests.contract.shipped import shipped_account
 from tests.visitor import Page, Visitor
 
 T = TypeVar("T")
 CLUSTER = "smoke"
+# The account of the embedded cluster that may do what deploy/cluster gives the desk.
+DESK_CONTEXT = "portal"
 PROJECT = "protein-folding"
 STEP_SECONDS = 60.0
 # A namespace goes with everything in it, which takes a namespace controller some seconds.
@@ -62,9 +74,31 @@ class Walk:
 
     # Steps, in their order
 
+    def refuse_the_desk(self) -> str:
+        """the cluster refuses the desk's account what is not the desk's"""
+        context = "" if self.stack.cluster_port is None else DESK_CONTEXT
+        foreign = self.room.template("foreign", objects.request("foreign.example.com"))
+        with Client(Credentials.from_kubeconfig(self.kubeconfig, context=context), timeout=30.0) as desk:
+            if is_allowed(desk, "create", NODES):
+                return "not enforced: this cluster lets every account do everything"
+            made = refused(lambda: desk.create(NODES, {"metadata": {"name": self.room.name("x")}}))
+            expect(made, "the desk's account may make nodes")
+            if self.stack.cluster_port is not None:
+                return "a node"
+
+            # A policy is in force some seconds after it was made.
+            def delete() -> object:
+                name = foreign["metadata"]["name"]
+                return desk.delete(
+                    RESOURCE_CLAIM_TEMPLATES, name, namespace=self.room.namespace, dry_run=True
+                )
+
+            self._until(lambda: refused(delete), bool, "the policy protects the templates of others")
+        return "a node, and a template of somebody else"
+
     def add_cluster(self) -> str:
         """an operator adds the cluster"""
-        context = [] if self.stack.cluster_port is None else ["--context", "admin"]
+        context = [] if self.stack.cluster_port is None else ["--context", DESK_CONTEXT]
         command = ("cluster", "add", CLUSTER, "--kubeconfig", str(self.kubeconfig), *context)
         self._manage(*command)
         return self._manage("cluster", "list").splitlines()[-1].strip()
@@ -252,7 +286,16 @@ class Walk:
         return f"{row['started_at']} – {row['ended_at']}"
 
     STEPS = (
-        *(add_cluster, sign_in, bind_namespace, publish_devices, browse, refuse_nonsense, request),
+        *(
+            refuse_the_desk,
+            add_cluster,
+            sign_in,
+            bind_namespace,
+            publish_devices,
+            browse,
+            refuse_nonsense,
+            request,
+        ),
         *(waiting_for_pod, hide_from_strangers, hold, show_held, join, history, cost, rest),
         *(release, free_again),
     )
@@ -327,6 +370,26 @@ def expect(held: bool, otherwise: str) -> None:
         raise StepFailed(otherwise)
 
 
+def refused(call: Callable[[], object]) -> bool:
+    """Whether the cluster answers a call with Forbidden."""
+    try:
+        call()
+    except Forbidden:
+        return True
+    return False
+
+
+def is_allowed(client: Client, verb: str, resource: Resource) -> bool:
+    """What the cluster says that an account may do."""
+    attributes = {"verb": verb, "group": resource.group, "resource": resource.plural}
+    body = {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": ACCESS_REVIEWS.kind,
+        "spec": {"resourceAttributes": attributes},
+    }
+    return bool(client.create(ACCESS_REVIEWS, body)["status"]["allowed"])
+
+
 def _choice(choices: dict[str, str], *names: str) -> str:
     """The value of the choice that is, or whose label contains, one of the names."""
     for value, label in choices.items():
@@ -376,6 +439,12 @@ def run(kubeconfig: Path | None) -> int:
             room = Room(client, kubelet)
             cleanup.callback(_leave, room)
             room.open()
+            if kubeconfig is not None:
+                used = cleanup.enter_context(
+                    shipped_account(
+                        client, kubeconfig=kubeconfig, namespace=room.namespace, directory=Path(directory)
+                    )
+                )
             walk = Walk(stack, room, used)
             for step in Walk.STEPS:
                 before = time.monotonic()
