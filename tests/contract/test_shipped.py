@@ -1,8 +1,8 @@
-"""The account that ``deploy/cluster`` makes: put on a cluster in the right order, used, and taken off again."""
+"""The account that ``deploy/cluster`` makes: put on a cluster in order, used, and taken off again."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -62,7 +62,7 @@ def test_the_account_is_made_with_its_rights_and_removed(tmp_path: Path) -> None
     there = {"kind": "ClusterRole", "metadata": {"name": "claimdesk-read"}}
     client.objects["clusterroles", "", "claimdesk-read"] = there
     with shipped_account(
-        client,  # type: ignore[arg-type] - as much of a client as is used
+        cast(Client, client),
         kubeconfig=admin,
         namespace="room",
         directory=tmp_path,
