@@ -62,7 +62,7 @@ def test_the_account_is_made_with_its_rights_and_removed(tmp_path: Path) -> None
     there = {"kind": "ClusterRole", "metadata": {"name": "claimdesk-read"}}
     client.objects["clusterroles", "", "claimdesk-read"] = there
     with shipped_account(
-        cast(Client, client),
+        cast("Client", client),
         kubeconfig=admin,
         namespace="room",
         directory=tmp_path,
