@@ -6,7 +6,7 @@ class ClaimsConfig(AppConfig):
     name = "claims"
 
     def ready(self) -> None:
-        from claims.catalogue.offering import flavors_served
+        from claims.catalogue.offering import flavors_demanding, flavors_served
         from claims.launches.tasks import on_launch_due
         from claims.ledger.exclusion import after_migrate
         from claims.money.tasks import on_project_saved
@@ -14,7 +14,7 @@ class ClaimsConfig(AppConfig):
         from claims.requests.concerned import concerned
         from claims.requests.sweeping import findings
         from claims.signals import launch_due, quotas_due, work_due
-        from inventory.class_users import register_offering
+        from inventory.class_users import register_demands, register_offering
         from inventory.findings.strays import register
         from inventory.signals import observed
         from inventory.taints.concerned import register as register_concerned
@@ -23,6 +23,7 @@ class ClaimsConfig(AppConfig):
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         register(findings)
         register_offering(flavors_served)
+        register_demands(flavors_demanding)
         register_concerned(concerned)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")

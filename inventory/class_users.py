@@ -41,6 +41,28 @@ def flavors_of(device_class: DeviceClass) -> Sequence[str]:
     return [name for names in _offering for name in names(device_class.cluster_id, device_class.name)]
 
 
+@dataclass(frozen=True)
+class Demand:
+    """What an entry of the catalogue asks of a class: its own `expressions` must hold besides."""
+
+    name: str
+    expressions: Sequence[str] = ()
+
+
+_demanding: list[Callable[[int, str], Sequence[Demand]]] = []
+
+
+def register_demands(demands: Callable[[int, str], Sequence[Demand]]) -> None:
+    """Let `demands_of` ask this too; asked once however often it is registered."""
+    if demands not in _demanding:
+        _demanding.append(demands)
+
+
+def demands_of(cluster_id: int, name: str) -> Sequence[Demand]:
+    """What flavors ask of a class of a cluster."""
+    return [demand for demands in _demanding for demand in demands(cluster_id, name)]
+
+
 def users_of(device_class: DeviceClass) -> Sequence[ClassUser]:
     """Users of a class on its cluster, by kind, namespace and name; `SHOWN` of a kind at most."""
     return [*_claims(device_class), *_templates(device_class), *_pods(device_class)]

@@ -78,9 +78,9 @@ def english() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_remembered_of_another_test() -> None:
     """Primary keys come again after a rollback, and versions of mirrors count from one in every test."""
-    from inventory import browse_counts, expressions, snapshot
+    from inventory import browse_counts, expressions, identity_names, snapshot
 
-    for module in (browse_counts, expressions, snapshot):
+    for module in (browse_counts, expressions, identity_names, snapshot):
         module._cached.clear()
 
 

@@ -7,6 +7,9 @@ from typing import Any
 from inventory.class_effect.holding import keeping
 from inventory.class_effect.judging import Judge, Judged
 from inventory.class_effect.model import ClassEffect, Waiting, as_json
+from inventory.class_effect.naming import classes_with, empty_flavors, empty_templates
+from inventory.class_effect.surroundings import conflicts, overlaps
+from inventory.class_effect.waiting import waiting_claims
 from inventory.mirror.matching import expressions_of
 from inventory.models import Cluster
 
@@ -29,6 +32,9 @@ def effect_of(
     judge = Judge(cluster)
     old, new = _judged(judge, before), _judged(judge, after)
     lost = judge.without(old, new)
+    # What says the same of every device gives nobody anything else. Selectors of which one cannot be read
+    # may still differ: the scheduler reads a selector only for a device that the ones before it admit.
+    same = old == new and not new.problem and (before is None) == (after is None)
     return ClassEffect(
         cluster=cluster.name,
         name=name,
@@ -39,7 +45,20 @@ def effect_of(
         lost=judge.told(lost),
         failing=judge.failing(new, expressions_of(after or {})),
         keeping=keeping(cluster, name, lost),
-        waiting=Waiting(known=with_waiting),
+        waiting=(
+            waiting_claims(cluster, name, before=before, after=after, same=same)
+            if with_waiting
+            else Waiting(known=False)
+        ),
+        templates=empty_templates(
+            judge,
+            name,
+            before=classes_with(cluster, name, before),
+            after=classes_with(cluster, name, after),
+        ),
+        flavors=empty_flavors(judge, name, after),
+        overlaps=overlaps(judge, name, old=old, new=new),
+        conflicts=conflicts(judge, name, before=before, after=after, new=new),
     )
 
 

@@ -5,7 +5,7 @@ device are asked once; single devices only where an answer hangs on what identif
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from inventory.browse_counts import counts_of
 from inventory.class_effect.model import MOST, DeviceName, Devices, Failing, KindCount
 from inventory.expressions import Piece, leave_open
 from inventory.identity import is_identity
+from inventory.identity_names import identity_names
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
 from inventory.models import Cluster, Device, DeviceProfile
-from portal.dra.cel import CelEvaluationError, DeviceView, Selector
+from portal.dra.cel import EVERYTHING, CelEvaluationError, DeviceView, Selector
 from portal.sql import among
 
 # (number of the selector, from 0; what it says)
@@ -65,25 +66,37 @@ class Judge:
             profile.pk: profile for profile in DeviceProfile.objects.filter(among("pk", counts.keys()))
         }
         self._views: dict[int, DeviceView] = {}
+        self._known: dict[tuple[str, ...], Judged] = {}
 
     def of(self, expressions: Sequence[str]) -> Judged:
         """What these selectors say together; none at all match every device."""
+        key = tuple(expressions)
+        if key not in self._known:
+            self._known[key] = self._judge(key)
+        return self._known[key]
+
+    def _judge(self, expressions: Sequence[str]) -> Judged:
         compiled = matching.compile_all(expressions, features=self.features)
         if compiled.problem:
             return Judged(problem=compiled.problem)
         found = Judged()
         selectors = compiled.selectors
+        pieces = any(_reads_pieces(selector) for selector in selectors)
+        domains = {read[1] for one in selectors for read in one.reads if read[0] == "attribute?"}
         singly: dict[int, DeviceProfile] = {}
         for pk, profile in self.profiles.items():
-            if compiled.reads_identity:
+            if pieces:
                 seen = matching.view(profile)
                 leave_open(seen)
+            elif domains and not self._same_domains(pk, domains):
+                singly[pk] = profile
+                continue
             else:
-                seen = self._view(pk)
+                seen = self._view(pk, domains)
             matches, trouble = _ask(selectors, seen)
             if matches:
                 found.kinds.add(pk)
-            elif trouble is not None and compiled.reads_identity:
+            elif trouble is not None and pieces:
                 singly[pk] = profile
             elif trouble is not None:
                 found.troubles[pk, trouble] += self.counts[pk]
@@ -103,10 +116,30 @@ class Judge:
             elif trouble is not None:
                 found.troubles[profile, trouble] += 1
 
-    def _view(self, pk: int) -> DeviceView:
-        if pk not in self._views:
-            self._views[pk] = matching.view(self.profiles[pk])
-        return self._views[pk]
+    def _view(self, pk: int, domains: Set[str]) -> DeviceView:
+        if not domains:
+            if pk not in self._views:
+                self._views[pk] = matching.view(self.profiles[pk])
+            return self._views[pk]
+        seen = matching.view(self.profiles[pk])
+        for domain in domains & self._identity_domains(pk).keys():
+            # What identifies the pieces is of this domain, so that there is one.
+            seen.attributes.setdefault(domain, {})
+        return seen
+
+    def _same_domains(self, pk: int, domains: Set[str]) -> bool:
+        """Whether all devices of a kind are alike in having something of these domains, or nothing."""
+        known = {name.rpartition("/")[0] for name in self.profiles[pk].attributes}
+        counts = self._identity_domains(pk)
+        return all(counts.get(domain, 0) in (0, self.counts[pk]) for domain in domains - known)
+
+    def _identity_domains(self, pk: int) -> Mapping[str, int]:
+        """Domains of identifying attributes, and how many devices of the kind have (at least) how many."""
+        found: dict[str, int] = {}
+        for name, seen in identity_names(self.cluster).get(pk, {}).items():
+            domain = name.rpartition("/")[0]
+            found[domain] = max(found.get(domain, 0), seen.devices)
+        return found
 
     # --- what is told of it -------------------------------------------------------------------------
 
@@ -173,6 +206,13 @@ class Judge:
     def _product(self, pk: int) -> tuple[str, str]:
         profile = self.profiles[pk]
         return product_name(profile), profile.driver
+
+
+def _reads_pieces(selector: Selector) -> bool:
+    """Whether it reads (or may read) an attribute that identifies single pieces."""
+    return selector.reads == EVERYTHING or any(
+        read[0] == "attribute" and is_identity(read[2], driver=read[1]) for read in selector.reads
+    )
 
 
 def missing_of(selector: Selector, profile: DeviceProfile) -> Iterable[str]:

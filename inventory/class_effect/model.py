@@ -95,8 +95,8 @@ class Conflict:
 @dataclass(frozen=True)
 class Waiting:
     """Claims that name the class and hold nothing: how many were asked, and which begin or cease to fit on
-    some node as it is now. `unasked` are claims of further forms than the engine was asked about; `known` is
-    false where it was not asked at all."""
+    some node as it is now. `unasked` are claims of which that is not known: of further forms than the engine
+    is asked about, or ones that take too long; `known` is false where it was not asked at all."""
 
     asked: int = 0
     unasked: int = 0

@@ -80,8 +80,8 @@ _managed = msgspec.json.Decoder(_Managed)
 
 
 def managers_of(raw: bytes) -> list[str]:
-    """Who set fields of an object, each once; those that set some of its spec first. Nobody where that cannot be
-    read: it says nothing about the object itself."""
+    """Who set fields of an object, each once; those that set some of its spec first. Nobody where that cannot
+    be read: it says nothing about the object itself."""
     try:
         entries = _managed.decode(raw).metadata.managed_fields
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):

@@ -4,12 +4,21 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from portal.dra import features as gates
 from portal.dra.features import Features
 from portal.dra.holdings import Holdings
 from portal.dra.matching import BadExpression, Matcher, Verdict
-from portal.dra.model import DeviceClass, DeviceTaintRule, Node, ObjectMeta, ResourceClaim, ResourceSlice
+from portal.dra.model import (
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceTaintRule,
+    Node,
+    ObjectMeta,
+    ResourceClaim,
+    ResourceSlice,
+)
 from portal.dra.pools import NodePool, Pool, PoolDevice, Pools
 from portal.dra.taints import TaintRules
 
@@ -83,6 +92,16 @@ class Fleet:
     def plus(self, claims: Iterable[ResourceClaim]) -> "Fleet":
         """The same fleet, in which these claims hold devices too."""
         return self._with(Holdings(claims, self.features, before=self.holdings))
+
+    def with_class(self, name: str, spec: DeviceClassSpec | None) -> "Fleet":
+        """The same fleet, in which the class has this spec, or is none; what is known about devices stays
+        known."""
+        other = self._with(self.holdings)
+        other.classes = {key: item for key, item in self.classes.items() if key != name}
+        if spec is not None:
+            known = self.classes.get(name) or DeviceClass(metadata=ObjectMeta(name=name))
+            other.classes[name] = structs.replace(known, spec=spec)
+        return other
 
     def under(self, taint_rules: Iterable[DeviceTaintRule]) -> "Fleet":
         """The same fleet under these taint rules instead of its own."""
