@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, ValidationError
 from django.db import DataError
-from django.http import Http404, HttpRequest, HttpResponseBase, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseServerError, JsonResponse
+from django.template import loader
 from django.utils.translation import gettext as _
 from django.views import defaults
 from rest_framework import exceptions, status
@@ -24,6 +25,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
+from portal import work_ids
 from portal.accounts.models import User
 from portal.idempotency.keeping import Attempt, once
 from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
@@ -97,7 +99,9 @@ def handle_server_error(request: HttpRequest) -> HttpResponseBase:
     if request.path_info.startswith(API_PREFIX):
         error = exceptions.APIException()
         return JsonResponse(problem_document(error), status=error.status_code, content_type=PROBLEM_TYPE)
-    return defaults.server_error(request)
+    template = loader.get_template("500.html")
+    # Not with the request: what its context processors look up may be what broke.
+    return HttpResponseServerError(template.render({"request_id": work_ids.current().get("request_id", "")}))
 
 
 def problem_document(error: exceptions.APIException) -> dict[str, Any]:

@@ -4,10 +4,17 @@ import os
 
 from celery import Celery
 from celery.schedules import crontab
+from celery.signals import setup_logging
 
 from portal import measures  # noqa: F401 - counts tasks
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+
+@setup_logging.connect
+def _log_as_everything_else_does(**_: object) -> None:
+    """Celery's own set-up would write lines with secrets in them, and without ids: Django's stays."""
+
 
 app = Celery("portal")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -16,6 +23,11 @@ app.conf.beat_schedule = {
     "keep a follower on every enabled cluster": {
         "task": "inventory.tasks.ensure_followers",
         "schedule": 5.0,
+    },
+    "roll out what was approved for device classes": {
+        "task": "inventory.proposals.tasks.roll_out_due",
+        "schedule": 15.0,
+        "options": {"expires": 15},
     },
     "look for what is wrong": {
         "task": "inventory.tasks.evaluate_findings",

@@ -4,14 +4,18 @@ The desk writes none on purpose. But libraries put into the messages of their er
 every line is looked over once more before it is written.
 """
 
+import json
 import logging
 import re
 from collections.abc import ItemsView
+from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
 
 from django.http import HttpRequest
 from django.views.debug import SafeExceptionReporterFilter
+
+from portal import work_ids
 
 HIDDEN = "[hidden]"
 
@@ -54,10 +58,33 @@ def _hide(match: "re.Match[str]") -> str:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record with its traceback, then hides what looks like a secret."""
+    """Formats a record with its traceback and the ids of what it belongs to, then hides what looks like a
+    secret."""
 
     def format(self, record: logging.LogRecord) -> str:
+        ids = work_ids.current()
+        record.ids = f" [{' '.join(f'{name}={value}' for name, value in ids.items())}]" if ids else ""
         return redacted(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, for collectors of logs: `time` (UTC), `level`, `logger`, `message`, the ids of
+    what it belongs to, what the line tells in fields (`told`), and `error` with a traceback. Without secrets.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": redacted(record.getMessage()),
+            **work_ids.current(),
+        }
+        for name, value in getattr(record, "told", {}).items():
+            line[name] = redacted(value) if isinstance(value, str) else value
+        if record.exc_info:
+            line["error"] = redacted(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 class WithoutValues(SafeExceptionReporterFilter):

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from csp.constants import NONE, SELF
+from environs import validate
 
 from portal.env import (
     BASE_DIR,
@@ -60,6 +61,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "portal.health.HealthMiddleware",
+    "portal.work_ids.RequestIdMiddleware",
     "portal.measures.MeasuringMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -315,18 +317,27 @@ SPECTACULAR_SETTINGS = {
 # --- logs ------------------------------------------------------------------------------------
 
 # To the standard error stream, where whatever runs the desk picks them up. Django by itself would tell
-# nobody of an error unless DEBUG is on.
+# nobody of an error unless DEBUG is on. INFO adds a line for every answer.
+LOG_LEVEL = env.str(
+    "CLAIMDESK_LOG_LEVEL", "WARNING", validate=validate.OneOf(["DEBUG", "INFO", "WARNING", "ERROR"])
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
             "()": "portal.logs.RedactingFormatter",
-            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+            "format": "%(asctime)s %(levelname)s %(name)s%(ids)s: %(message)s",
+        },
+        "json": {"()": "portal.logs.JsonFormatter"},
+    },
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": env.str("CLAIMDESK_LOG_FORMAT", "line", validate=validate.OneOf(["line", "json"])),
         }
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": [], "level": "INFO", "propagate": True},
         # What was not found or not permitted is no error of the desk's.
