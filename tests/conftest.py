@@ -79,8 +79,9 @@ def english() -> Iterator[None]:
 def nothing_remembered_of_another_test() -> None:
     """Primary keys come again after a rollback, and versions of mirrors count from one in every test."""
     from inventory import browse_counts, expressions, identity_names, snapshot
+    from inventory.class_effect import waiting
 
-    for module in (browse_counts, expressions, identity_names, snapshot):
+    for module in (browse_counts, expressions, identity_names, snapshot, waiting):
         module._cached.clear()
 
 

@@ -25,10 +25,12 @@ def effect_of(
     before: Spec | None,
     after: Spec | None,
     with_waiting: bool = True,
+    looks: int | None = None,
 ) -> ClassEffect:
     """From one spec of the class `name` to another, both as in resource.k8s.io/v1; None = there is no class.
     What it costs hangs on the number of kinds of device, not of devices, unless the selectors read what
-    identifies single pieces. Without `with_waiting` the engine is not asked about claims that wait."""
+    identifies single pieces. Without `with_waiting` the engine is not asked about claims that wait; with
+    `looks` it stops after so many looks at nodes, and goes on from there the next time."""
     judge = Judge(cluster)
     old, new = _judged(judge, before), _judged(judge, after)
     lost = judge.without(old, new)
@@ -46,7 +48,7 @@ def effect_of(
         failing=judge.failing(new, expressions_of(after or {})),
         keeping=keeping(cluster, name, lost),
         waiting=(
-            waiting_claims(cluster, name, before=before, after=after, same=same)
+            waiting_claims(cluster, name, before=before, after=after, same=same, looks=looks)
             if with_waiting
             else Waiting(known=False)
         ),

@@ -96,10 +96,12 @@ class Conflict:
 class Waiting:
     """Claims that name the class and hold nothing: how many were asked, and which begin or cease to fit on
     some node as it is now. `unasked` are claims of which that is not known: of further forms than the engine
-    is asked about, or ones that take too long; `known` is false where it was not asked at all."""
+    is asked about, or ones that take too long; `left` are those for which there was no time yet. `known` is
+    false where it was not asked at all."""
 
     asked: int = 0
     unasked: int = 0
+    left: int = 0
     starting: Objects = Objects()
     stopping: Objects = Objects()
     known: bool = True

@@ -3,7 +3,9 @@
 Claims of one form have equal chances, and nodes that are alike are tried once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from django.db.models.functions import Cast
 
 from inventory.class_effect.model import MOST, ObjectName, Objects, Waiting
 from inventory.class_users import names_class
+from inventory.mirror.matching import expressions_of
 from inventory.models import Claim, Cluster
 from inventory.snapshot import fleet as fleet_of
 from portal.dra import model as dra
@@ -27,25 +30,38 @@ Spec = Mapping[str, Any]
 MOST_FORMS = 12
 # A question about somebody else's claim may be given up sooner than one about one's own.
 STEPS = DEFAULT_STEPS // 20
+MAX_CACHED = 512
+
+_lock = threading.Lock()
+_cached: "OrderedDict[Hashable, bool | None]" = OrderedDict()
 
 
 def waiting_claims(
-    cluster: Cluster, name: str, *, before: Spec | None, after: Spec | None, same: bool
+    cluster: Cluster,
+    name: str,
+    *,
+    before: Spec | None,
+    after: Spec | None,
+    same: bool,
+    looks: int | None = None,
 ) -> Waiting:
     """Which claims begin or cease to fit on some node as it is now, whatever else their Pods ask of it.
-    Nobody does where the selectors say the `same` of every device."""
+    Nobody does where the selectors say the `same` of every device. After `looks` at nodes no further claim is
+    asked about: who comes again while the cluster is as it was is told more."""
     forms = list(forms_of(cluster, name))
     if not forms or same:
         return Waiting(asked=sum(count for _form, count in forms))
-    fleet = fleet_of(cluster)
-    then, now = (fleet.with_class(name, _decoded(spec)) for spec in (after, before))
+    asker = _Asker(cluster, name, looks=looks)
     starting: list[str] = []
     stopping: list[str] = []
     counts = dict(forms)
     unasked = sum(count for _form, count in forms[MOST_FORMS:])
+    left = 0
     for form, count in forms[:MOST_FORMS]:
-        claim = _claim(form)
-        fits, fitted = (None, None) if claim is None else (fits_somewhere(f, claim) for f in (then, now))
+        if asker.tired(form, before, after):
+            left += count
+            continue
+        fitted, fits = asker.fits(form, before), asker.fits(form, after)
         if fits is None or fitted is None:
             unasked += count
         elif fits and not fitted:
@@ -53,11 +69,62 @@ def waiting_claims(
         elif fitted and not fits:
             stopping.append(form)
     return Waiting(
-        asked=sum(counts.values()) - unasked,
+        asked=sum(counts.values()) - unasked - left,
         unasked=unasked,
+        left=left,
         starting=_objects(cluster, starting, counts),
         stopping=_objects(cluster, stopping, counts),
     )
+
+
+class _Asker:
+    """Asks the engine, and remembers its answers for as long as the mirror of the cluster is the same."""
+
+    def __init__(self, cluster: Cluster, name: str, *, looks: int | None) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.looks = looks
+        # Read before the fleet is: answers under a version are never older than that version.
+        self.version = Cluster.objects.values_list("mirror_version", flat=True).get(pk=cluster.pk)
+        self.fleet = fleet_of(cluster)
+        self._of_spec: dict[str, Fleet] = {}
+
+    def tired(self, form: str, *specs: Spec | None) -> bool:
+        """Whether there were looks enough, and an answer would take more."""
+        if self.looks is None or self.looks > 0:
+            return False
+        with _lock:
+            return any(self._key(form, spec) not in _cached for spec in specs)
+
+    def fits(self, form: str, spec: Spec | None) -> bool | None:
+        """Whether claims of this form fit where the class has this spec; None where that took too long."""
+        key = self._key(form, spec)
+        with _lock:
+            if key in _cached:
+                _cached.move_to_end(key)
+                return _cached[key]
+        claim = _claim(form)
+        answer, looks = (None, 0) if claim is None else fits_somewhere(self._fleet(spec), claim)
+        if self.looks is not None:
+            self.looks -= looks
+        # A cluster that was never mirrored has no version to go by.
+        with _lock:
+            if self.version:
+                _cached[key] = answer
+            while len(_cached) > MAX_CACHED:
+                _cached.popitem(last=False)
+        return answer
+
+    def _key(self, form: str, spec: Spec | None) -> Hashable:
+        # Of a class only its selectors matter to what fits.
+        selectors = None if spec is None else tuple(expressions_of(spec))
+        return self.cluster.pk, self.version, self.fleet.features, self.name, form, selectors
+
+    def _fleet(self, spec: Spec | None) -> Fleet:
+        text = "" if spec is None else repr(expressions_of(spec))
+        if text not in self._of_spec:
+            self._of_spec[text] = self.fleet.with_class(self.name, _decoded(spec))
+        return self._of_spec[text]
 
 
 def forms_of(cluster: Cluster, name: str) -> Iterator[tuple[str, int]]:
@@ -69,15 +136,17 @@ def forms_of(cluster: Cluster, name: str) -> Iterator[tuple[str, int]]:
             yield form, count
 
 
-def fits_somewhere(fleet: Fleet, claim: dra.ResourceClaim) -> bool | None:
-    """Whether some node that takes Pods has room for the claim; None where the search took too long."""
+def fits_somewhere(fleet: Fleet, claim: dra.ResourceClaim) -> tuple[bool | None, int]:
+    """Whether some node that takes Pods has room for the claim (None where the search took too long), and at
+    how many nodes that took a look."""
     nodes = [node.metadata.name for node in candidates(fleet) if unavailable(node) is None]
-    given_up = False
+    given_up, looks = False, 0
     for _node, outcome in tried(fleet, (claim,), nodes, max_steps=STEPS):
+        looks += 1
         if isinstance(outcome, Allocated):
-            return True
+            return True, looks
         given_up = given_up or isinstance(outcome, Undecided)
-    return None if given_up else False
+    return (None if given_up else False), looks
 
 
 def _pending(cluster: Cluster) -> Any:
