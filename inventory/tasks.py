@@ -12,6 +12,7 @@ from django.utils import timezone
 from inventory.findings import evaluation, storage, thresholds
 from inventory.follow import lease
 from inventory.follow.follower import Follower, Outcome
+from inventory.taints import emptiness, keeping
 
 # Set when the worker begins to shut down. A prefork worker tells its children nothing before their tasks
 # are done, so the parent makes this before it forks.
@@ -69,3 +70,11 @@ def evaluate_findings() -> None:
     evaluation.evaluate_all(now=now, thresholds=limits)
     if settings.FINDING_RETENTION:
         storage.prune(before=now - settings.FINDING_RETENTION)
+
+
+@shared_task
+def keep_maintenance() -> None:
+    """Begin and end what was planned, remove what is left over, and look who is still there."""
+    now = timezone.now()
+    keeping.keep(now=now)
+    emptiness.watch(now=now)

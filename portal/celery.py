@@ -35,6 +35,11 @@ app.conf.beat_schedule = {
         # The next one is due then.
         "options": {"expires": 55},
     },
+    "begin and end maintenance": {
+        "task": "inventory.tasks.keep_maintenance",
+        "schedule": 15.0,
+        "options": {"expires": 15},
+    },
     "forget old idempotency keys": {
         "task": "portal.idempotency.tasks.prune",
         "schedule": 3600.0,

@@ -26,6 +26,7 @@ class _Taint(msgspec.Struct, rename="camel"):
     key: str
     effect: str = ""
     value: str | None = None
+    time_added: str | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -144,7 +145,7 @@ def _node(turn: Turn, change: Change[Node, NodeObject]) -> Node:
         ready=ready is not None and ready.status == "True",
         unschedulable=bool(obj.spec.unschedulable),
         labels=obj.metadata.labels or {},
-        taints=[{"key": t.key, "value": t.value or "", "effect": t.effect} for t in obj.spec.taints or ()],
+        taints=[_taint(taint) for taint in obj.spec.taints or ()],
         capacity=_extended(obj.status.capacity),
         allocatable=_extended(obj.status.allocatable),
         kubelet_version=(info.kubelet_version or "")[:63],
@@ -153,6 +154,11 @@ def _node(turn: Turn, change: Change[Node, NodeObject]) -> Node:
         os_image=(info.os_image or "")[:128],
         created_at=parse_time(obj.metadata.creation_timestamp),
     )
+
+
+def _taint(taint: _Taint) -> dict[str, str]:
+    dated = {"timeAdded": taint.time_added} if taint.time_added else {}
+    return {"key": taint.key, "value": taint.value or "", "effect": taint.effect, **dated}
 
 
 def _extended(resources: Mapping[str, Any] | None) -> dict[str, str]:

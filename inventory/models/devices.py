@@ -28,7 +28,7 @@ class Node(Mirrored):
     ready = models.BooleanField()
     unschedulable = models.BooleanField()
     labels = models.JSONField(default=dict)
-    # As in the API: [{"key", "value", "effect"}].
+    # As in the API: [{"key", "value", "effect", "timeAdded" (if it says so)}].
     taints = models.JSONField(default=list)
     # Extended resources only (cpu, memory, … left out): {"nvidia.com/gpu": "2"}.
     capacity = models.JSONField(default=dict)

@@ -27,6 +27,8 @@ from portal.kube.resources import DEVICE_TAINT_RULES, Resource
 PREFIX = "claimdesk.io"
 LABELS = {"app.kubernetes.io/managed-by": "claimdesk"}
 REASON = f"{PREFIX}/reason"
+# The label that names the maintenance or drain that a rule is for.
+UPKEEP = f"{PREFIX}/upkeep"
 MAX_REASON = 1000
 
 
@@ -44,6 +46,10 @@ class GoneElsewhere(UnableToTaint):
     """There is no such rule (any more)."""
 
 
+class ThereAlready(UnableToTaint):
+    """There is a rule of this name."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class WantedRule:
     """What a rule is to be."""
@@ -52,6 +58,8 @@ class WantedRule:
     selector: Selector
     taint: Taint
     reason: str = ""
+    # The key of the maintenance or drain that it is for.
+    upkeep: str = ""
 
     def spec(self) -> dict[str, Any]:
         return {"deviceSelector": self.selector.spec(), "taint": self.taint.spec()}
@@ -174,7 +182,7 @@ def changing(cluster: Cluster) -> Iterator[Client]:
         with clusters.client_for(cluster) as client:
             yield client
     except errors.AlreadyExists as error:
-        raise UnableToTaint("name", _("The cluster has a rule of this name already.")) from error
+        raise ThereAlready("name", _("The cluster has a rule of this name already.")) from error
     except errors.NotFound as error:
         raise GoneElsewhere("name", _("The cluster has no rule of this name (any more).")) from error
     except errors.Conflict as error:
@@ -238,7 +246,8 @@ def _body(resource: Resource, metadata: Mapping[str, Any], spec: Mapping[str, An
 
 
 def _marks(wanted: WantedRule) -> dict[str, Any]:
-    return {"labels": LABELS} | ({"annotations": {REASON: wanted.reason}} if wanted.reason else {})
+    labels = LABELS | ({UPKEEP: wanted.upkeep} if wanted.upkeep else {})
+    return {"labels": labels} | ({"annotations": {REASON: wanted.reason}} if wanted.reason else {})
 
 
 def _same_taint(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

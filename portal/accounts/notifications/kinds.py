@@ -17,6 +17,7 @@ class Kind(models.TextChoices):
     QUOTA = "quota", _("Quotas and budgets")
     COST = "cost", _("Statements of what projects cost")
     MESSAGE = "message", _("Messages of other people")
+    MAINTENANCE = "maintenance", _("Maintenance of what I hold")
     FINDING = "finding", _("Findings on clusters")
     CLASS = "class", _("Proposals to change device classes")
     DESK = "desk", _("The desk itself")
@@ -35,7 +36,9 @@ ALWAYS_IN_PORTAL = frozenset({Kind.DESK})
 # Reminders: those for one person that come up together go into one mail.
 COLLECTED = frozenset({Kind.EXPIRY, Kind.IDLE})
 # What the webhook of a project hears.
-FOR_PROJECTS = frozenset({Kind.REQUEST, Kind.APPROVAL, Kind.EXPIRY, Kind.IDLE, Kind.QUOTA, Kind.COST})
+FOR_PROJECTS = frozenset(
+    {Kind.REQUEST, Kind.APPROVAL, Kind.EXPIRY, Kind.IDLE, Kind.QUOTA, Kind.COST, Kind.MAINTENANCE}
+)
 
 _ALL = frozenset(Channel)
 DEFAULTS: Mapping[str, frozenset[Channel]] = {
@@ -47,6 +50,7 @@ DEFAULTS: Mapping[str, frozenset[Channel]] = {
     Kind.QUOTA: _ALL,
     Kind.COST: _ALL,
     Kind.MESSAGE: _ALL,
+    Kind.MAINTENANCE: _ALL,
     Kind.FINDING: frozenset({Channel.PORTAL, Channel.WEBHOOK}),
     Kind.CLASS: _ALL,
     Kind.DESK: frozenset({Channel.PORTAL, Channel.MAIL}),
