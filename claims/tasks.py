@@ -9,7 +9,7 @@ from django.core.cache import cache
 from django.utils import timezone
 
 from claims.bookings import start as bookings_start
-from claims.changes import changing as changes
+from claims.changes import applying as changes
 from claims.ledger import keeping, storage
 from claims.models import Request
 from claims.quotas import cluster as quotas_cluster

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ def fleet(cluster: Cluster) -> Fleet:
             _cached.move_to_end(cluster.pk)
             return known.fleet
     if known is not None and known.fleet_version == fleet_version:
-        built = known.fleet.with_claims(_claims(cluster))
+        built = known.fleet.with_claims(claims_of(cluster))
     else:
         built = _build(cluster, features)
     with _lock:
@@ -65,7 +65,7 @@ def _build(cluster: Cluster, features: Features) -> Fleet:
         slices=_slices(cluster),
         classes=_classes(cluster),
         nodes=_nodes(cluster),
-        claims=_claims(cluster),
+        claims=claims_of(cluster),
         taint_rules=taint_rules(cluster),
         features=features,
     )
@@ -108,9 +108,10 @@ def _nodes(cluster: Cluster) -> Iterator[dra.Node]:
         yield _decoded("Node", {"name": node.name, "uid": node.uid, "labels": node.labels}, body, dra.Node)
 
 
-def _claims(cluster: Cluster) -> Iterator[dra.ResourceClaim]:
-    """Only claims that hold something matter to an allocation."""
-    rows = Claim.objects.filter(cluster=cluster, allocated=True)
+def claims_of(cluster: Cluster, *, without: Collection[str] = ()) -> Iterator[dra.ResourceClaim]:
+    """The claims that hold something there, which alone matter to an allocation; `without` those with these
+    uids."""
+    rows = Claim.objects.filter(cluster=cluster, allocated=True).exclude(uid__in=without)
     for namespace, name, uid, spec, status in rows.values_list("namespace", "name", "uid", "spec", "status"):
         metadata = {"namespace": namespace, "name": name, "uid": uid}
         yield _decoded("ResourceClaim", metadata, {"spec": spec, "status": status}, dra.ResourceClaim)

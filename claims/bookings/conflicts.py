@@ -36,9 +36,11 @@ def conflicts(
     now: datetime,
     min_memory: str = "",
     without: Booking | None = None,
+    replaced: Request | None = None,
     fleet_of: FleetOf = fleet,
 ) -> Conflict | None:
-    """Whether `count` devices of `placement` in [start, end) would run into bookings; None = no.
+    """Whether `count` devices of `placement` in [start, end) would run into bookings; None = no. What
+    `replaced` holds or waits for is there for them.
 
     Only where the devices would do were nothing booked: what has to wait anyway is in nobody's way. A
     `placement` that is not stored stands for a class that a person describes."""
@@ -51,8 +53,8 @@ def conflicts(
     target = Target(placement, min_memory)
     for only_kept in (True, False):
         there = supply(
-            target=target, now=now, start=start, end=end, without=without, only_kept=only_kept,
-            fleet_of=fleet_of,
+            target=target, now=now, start=start, end=end, without=without, replaced=replaced,
+            only_kept=only_kept, fleet_of=fleet_of,
         )  # fmt: skip
         found = shortage(there.fleet, target=0, count=count, start=start, end=end)
         if found is not None:
@@ -69,13 +71,14 @@ def conflicts_of(
     min_memory: str,
     duration: timedelta,
     now: datetime,
+    replaced: Request | None = None,
     fleet_of: FleetOf = fleet,
 ) -> Conflict | None:
     """The same of an ask: of a flavor's placement, or of a class that a person describes; from now on."""
     placed = placement or Placement(cluster=cluster, device_class=device_class)
     return conflicts(
         placement=placed, count=count, min_memory=min_memory, start=now, end=now + duration, now=now,
-        fleet_of=fleet_of,
+        replaced=replaced, fleet_of=fleet_of,
     )  # fmt: skip
 
 
@@ -92,17 +95,27 @@ def words_of(conflict: Conflict) -> str:
     ) % {"at": at, "missing": conflict.missing}
 
 
-def keep_clear(*, request: Request, now: datetime, fleet_of: FleetOf = fleet) -> None:
+def kept_within(cluster: Cluster, start: datetime, end: datetime) -> bool:
+    """Whether anything is booked then that has to be kept clear. If so, waits until nobody else books there,
+    until the end of the transaction."""
+    kept = Booking.objects.filter(cluster=cluster, flavor__bookings_kept=True).planned()
+    if not kept.within(start, end).exists():
+        return False
+    take_book(cluster)
+    return True
+
+
+def keep_clear(
+    *, request: Request, now: datetime, replaced: Request | None = None, fleet_of: FleetOf = fleet
+) -> None:
     """Refuse a request that would run into bookings that are kept: UnableToSubmit. Called inside the
     transaction that stores the request, so that a booking made at the same moment is seen. The request of a
-    booking is in its own time and passes."""
+    booking is in its own time and passes. `replaced` gives its devices back for it."""
     cluster, end = request.cluster, now + request.duration
     if request.backend == Request.Backend.PLUGIN:
         return
-    kept = Booking.objects.filter(cluster=cluster, flavor__bookings_kept=True).planned()
-    if not kept.within(now, end).exists():
+    if not kept_within(cluster, now, end):
         return
-    take_book(cluster)
     if Booking.objects.filter(request_key=request.key).exists():
         return
     placement = None
@@ -111,7 +124,8 @@ def keep_clear(*, request: Request, now: datetime, fleet_of: FleetOf = fleet) ->
         placement = rows.select_related("flavor", "cluster").first()
     found = conflicts_of(
         cluster=cluster, placement=placement, device_class=request.device_class, count=request.count,
-        min_memory=request.min_memory, duration=request.duration, now=now, fleet_of=fleet_of,
+        min_memory=request.min_memory, duration=request.duration, now=now, replaced=replaced,
+        fleet_of=fleet_of,
     )  # fmt: skip
     if found is not None and found.kept:
         raise UnableToSubmit({"duration": [words_of(found)]})

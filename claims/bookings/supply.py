@@ -93,11 +93,13 @@ def supply(
     start: datetime,
     end: datetime,
     without: Booking | None = None,
+    replaced: Request | None = None,
     only_kept: bool = False,
     fleet_of: FleetOf = fleet,
 ) -> Supply:
     """What is usable of `target`, and all that is planned in [start, end) on its cluster, `without` one
-    booking. `only_kept` leaves out bookings that flavors do not keep."""
+    booking, and as if `replaced` held nothing and waited for nothing. `only_kept` leaves out bookings that
+    flavors do not keep."""
     cluster = target.placement.cluster
     bookings = Booking.objects.filter(cluster=cluster).planned().within(start, end)
     if without is not None:
@@ -112,14 +114,16 @@ def supply(
         if row.pk in places
     ]
     counted = _counted(targets, now=now, fleet_of=fleet_of)
-    ends = _ends(cluster, {uid for _group, uid, _count in counted.held}, now=now)
+    own = _claims_made_by(replaced)
+    held = [row for row in counted.held if row[1] not in own]
+    ends = _ends(cluster, {uid for _group, uid, _count in held}, now=now)
     holds = [
         Hold(group=group, count=count, until=until)
-        for group, uid, count in counted.held
+        for group, uid, count in held
         if (until := ends.get(uid)) is not None
     ]
-    endless = sum(count for group, uid, count in counted.held if 0 in group and uid not in ends)
-    uses += _coming(target, now=now)
+    endless = sum(count for group, uid, count in held if 0 in group and uid not in ends)
+    uses += _coming(target, now=now, besides=replaced)
     return Supply(
         fleet=Fleet(usable=counted.usable, holds=holds, uses=uses),
         usable=counted.total,
@@ -341,7 +345,13 @@ def _ends(cluster: Cluster, uids: set[str], *, now: datetime) -> dict[str, datet
     return {uid: until for uid, until in ends.iterator() if uid in uids and until is not None}
 
 
-def _coming(target: Target, *, now: datetime) -> list[Use]:
+def _claims_made_by(request: Request | None) -> set[str]:
+    if request is None:
+        return set()
+    return set(RequestClaim.objects.filter(request=request).values_list("claim_uid", flat=True))
+
+
+def _coming(target: Target, *, now: datetime, besides: Request | None = None) -> list[Use]:
     """Requests for the same flavor there that will take devices as soon as they can."""
     placement = target.placement
     if placement.pk is None:
@@ -350,6 +360,8 @@ def _coming(target: Target, *, now: datetime) -> list[Use]:
         cluster=placement.cluster, flavor=placement.flavor, pool=placement.pool, allocated_at=None,
         state__in=_COMING,
     )  # fmt: skip
+    if besides is not None:
+        rows = rows.exclude(pk=besides.pk)
     waiting = rows.filter(hold_wanted=True) | rows.filter(state=Request.State.WAITING_FOR_DEVICE)
     return [
         Use(target=0, count=count, start=now, end=ends_by or now + duration, booked=False)

@@ -13,20 +13,11 @@ from django.utils.translation import gettext as _
 
 from claims.asks.reading import WHOLE
 from claims.asks.values import UnableToSubmit
-from claims.changes.changing import (
-    HOUR,
-    Origin,
-    State,
-    UnableToChangeRequest,
-    Wanted,
-    apply,
-    as_typed,
-    move,
-    not_now,
-    read_wanted,
-    try_out,
-)
+from claims.changes.applying import apply, move
+from claims.changes.changing import Origin, Release, State, not_now
+from claims.changes.limits import try_out
 from claims.changes.news import tell_approvers, tell_requester
+from claims.changes.wanted import HOUR, UnableToChangeRequest, Wanted, as_typed, read_wanted
 from claims.models import ChangeDecision, Decision, Request, RequestChange
 from claims.quotas import guard as quotas_guard
 from claims.requests.actions import cancel
@@ -66,6 +57,8 @@ def decide(
         raise UnableToDecide(access.why_only_looks())
     text = read_comment(comment, verdict)
     with transaction.atomic():
+        # Before any of the project's requests, as everybody does who settles something about its quotas.
+        quotas_guard.lock(change.request.project)
         _lock(change)
         request = change.request
         if change.state != State.WAITING or change.origin != Origin.MEMBER:
@@ -75,7 +68,10 @@ def decide(
         if verdict == Verdict.APPROVED and request.project.archived_at is not None:
             raise UnableToDecide(_("This project is archived."))
         if verdict == Verdict.APPROVED and condition:
-            offered = _condition(request, change.wanted, condition, person=change.person, now=now).wanted
+            found = _condition(
+                request, change.wanted, condition, person=change.person, release=change.release, now=now
+            )
+            offered = found.wanted
             offer = {**change.wanted, **offered}
             move(
                 change, (State.WAITING,), State.OFFERED, now=now,
@@ -127,7 +123,9 @@ def offer(
                 % {"state": Request.State(request.state).label}
             )
         role = role_of(user, request, list(request.decisions.all()))
-        found = _condition(request, {}, condition, person=request.requester, now=now)
+        found = _condition(
+            request, {}, condition, person=request.requester, release=Release.WHEN_SERVED, now=now
+        )
         change = RequestChange(
             request=request,
             origin=Origin.APPROVER,
@@ -172,7 +170,9 @@ def accept(
         raise UnableToChangeRequest({WHOLE: [not_now(change)]})
     request, errors = change.request, dict[str, list[str]]()
     person = request.requester if change.origin == Origin.APPROVER else change.person
-    found = read_wanted(request, as_typed(change.offered), user=person, now=now, errors=errors)
+    found = read_wanted(
+        request, as_typed(change.offered), user=person, now=now, release=change.release, errors=errors
+    )
     if found is None:
         raise UnableToChangeRequest(errors)
     amended = None
@@ -226,6 +226,7 @@ def _condition(
     condition: Mapping[str, object],
     *,
     person: User,
+    release: str,
     now: datetime,
 ) -> Wanted:
     """What the condition comes to: less of what was asked for, by the rules of the form."""
@@ -233,7 +234,8 @@ def _condition(
     typed = {name: condition[name] for name in ("count", "duration", "duration_unit") if condition.get(name)}
     if "count" not in typed and "duration" not in typed:
         raise UnableToDecide(_("Say what you would agree to: fewer devices, or less time."), "count")
-    found = read_wanted(request, {**as_typed(wanted), **typed}, user=person, now=now, errors=errors)
+    typed = {**as_typed(wanted), **typed}
+    found = read_wanted(request, typed, user=person, now=now, release=release, errors=errors)
     if found is None:
         if WHOLE in errors and not wanted:
             raise UnableToDecide(_("That is what was asked for; approve it as it is."), "count")
@@ -289,7 +291,10 @@ def _agreed_to_request(
         comment=change.comment,
         at=now,
     )
-    agree(request, made, list(request.decisions.all()), actor=user, now=now, source_ip=source_ip)
+    try:
+        agree(request, made, list(request.decisions.all()), actor=user, now=now, source_ip=source_ip)
+    except UnableToDecide as error:
+        raise UnableToChangeRequest({WHOLE: [error.message]}) from error
 
 
 def _decided(

@@ -17,19 +17,23 @@ from claims.requests.states import LIVE
 from claims.waiting.claims import survival_quantile
 from claims.waiting.typical import FEWEST, LATEST, LOOK_BACK
 from inventory.holders import projects_of
-from inventory.models import Claim, Cluster
+from inventory.models import Claim, ClaimDevice, Cluster
 from portal.accounts.models import Project, User
 
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
     """Devices that one project holds until the same time. `project` "" = a namespace of nobody; `until` None
-    = nobody said; `request` None = there is none, or the reader may not see it."""
+    = nobody said; `request` None = there is none, or the reader may not see it. `device` is one of them by
+    which to ask the holder, None = there is nobody whom the desk could ask; `own` says that it is the request
+    itself that is to be changed."""
 
     project: str
     devices: int
     until: datetime | None = None
     request: uuid.UUID | None = None
+    device: int | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +105,15 @@ def _seconds(begun: datetime | None, end: datetime | None) -> float:
 
 
 def held_by(
-    held: Collection[tuple[str, str]], *, cluster: Cluster, viewer: User | None, now: datetime
+    held: Collection[tuple[str, str]],
+    *,
+    cluster: Cluster,
+    viewer: User | None,
+    now: datetime,
+    own: Request | None = None,
 ) -> Sequence[Held]:
     """Who holds these devices, whose hold ends first first, open ends last; `held` as the engine has it:
-    (device, "namespace/claim") each."""
+    (device, "namespace/claim") each. `own` is the request about which is asked."""
     count = Counter(claim for _device, claim in held)
     if not count:
         return []
@@ -117,20 +126,37 @@ def held_by(
     claims = {f"{space}/{name}": uid for space, name, uid in rows.values_list("namespace", "name", "uid")}
     links = RequestClaim.objects.filter(cluster=cluster, claim_uid__in=claims.values())
     requests = {link.claim_uid: link.request for link in links.select_related("request")}
+    rows_of = ClaimDevice.objects.filter(
+        claim__cluster=cluster, claim__uid__in=requests, device__isnull=False
+    )
+    devices_of = dict(rows_of.order_by("-device").values_list("claim__uid", "device"))
     projects = projects_of({(cluster.pk, claim.partition("/")[0]) for claim in count}, at=now)
     seen: set[int] = set()
     if viewer is not None:
         seen = set(Project.objects.all().detailed_to(viewer).values_list("pk", flat=True))
-    grouped: Counter[tuple[str, datetime | None, uuid.UUID | None]] = Counter()
+    grouped: Counter[tuple[str, datetime | None, uuid.UUID | None, bool]] = Counter()
+    asked: dict[tuple[str, datetime | None, uuid.UUID | None, bool], int | None] = {}
     for claim, devices in count.items():
         project = projects.get((cluster.pk, claim.partition("/")[0]))
-        request = requests.get(claims.get(claim, ""))
+        uid = claims.get(claim, "")
+        request = requests.get(uid)
         until = request.expires_at if request is not None else None
         visible = request is not None and project is not None and project.pk in seen
         key = request.key if request is not None and visible else None
-        grouped[project.name if project else "", until, key] += devices
+        mine = own is not None and request is not None and request.pk == own.pk
+        group = (project.name if project else "", until, key, mine)
+        grouped[group] += devices
+        if not mine:
+            asked[group] = asked.get(group) or devices_of.get(uid)
     told = [
-        Held(project=project, devices=devices, until=until, request=key)
-        for (project, until, key), devices in grouped.items()
+        Held(
+            project=group[0],
+            devices=n,
+            until=group[1],
+            request=group[2],
+            device=asked.get(group),
+            own=group[3],
+        )
+        for group, n in grouped.items()
     ]
     return sorted(told, key=lambda one: (one.until is None, one.until or now, one.project))

@@ -22,6 +22,7 @@ from claims.catalogue.growth import Growth, growths_of
 from claims.catalogue.stock import FleetOf
 from claims.models import Flavor, Request
 from claims.money.pricing import PriceList
+from claims.preview.changing import Changing
 from claims.preview.costs import CostLine, cost_lines, costs_of
 from claims.preview.manifests import Written, written
 from claims.preview.outlook import Expected, Held, Line, expected, held_by, waiting
@@ -94,6 +95,9 @@ class Preview:
     # What it means for the project's quotas, and for what others have booked; "" = for nothing.
     quotas: Sequence[QuotaVerdict] = ()
     booked: str = ""
+    # Of a change: it keeps the devices that it has; and what to do where another place is not to be had.
+    keeps: bool = False
+    way_out: str = ""
     # The hold's priority class, if it would have one: it frees nothing.
     priority_class: str = ""
     # The engine could not decide; in its words.
@@ -160,11 +164,12 @@ def preview(
     prices: PriceList,
     now: datetime,
     viewer: User | None = None,
+    changing: Changing | None = None,
     fleet_of: FleetOf = fleet,
     clock: Callable[[], float] = time.thread_time,
 ) -> Preview:
-    """Answers for as much of the ask as could be read. `viewer` is who reads it; `clock` bounds how long is
-    searched for something that would fit."""
+    """Answers for as much of the ask as could be read. `viewer` is who reads it; `changing` the request that
+    it changes, None = a new one; `clock` bounds how long is searched for something that would fit."""
     result = Preview(reading=reading)
     cluster, device_class = reading.cluster, reading.device_class
     by_plugin = reading.placement is not None and reading.backend == Request.Backend.PLUGIN
@@ -177,17 +182,18 @@ def preview(
     if reading.flavor is not None and reading.shape == Request.Shape.CLAIM:
         result.priority_class = reading.flavor.hold_priority_class
     result.written = written(reading)
-    result.quotas = foretell(reading, now=now)
-    if reading.count is not None:
+    result.quotas = changing.quotas(reading, now=now) if changing else foretell(reading, now=now)
+    result.keeps = changing is not None and changing.in_place(reading)
+    if reading.count is not None and not result.keeps:
         result.growth = growths_of(reading)
-    asking = _Asking(result, viewer=viewer, now=now, fleet_of=fleet_of, clock=clock)
+    asking = _Asking(result, viewer=viewer, changing=changing, now=now, fleet_of=fleet_of, clock=clock)
     if device_class is None:
         asking.units(prices)
     else:
         asking.devices(prices)
     if result.nodes is not None and not result.nodes:
         asking.outlook()
-    elif result.nodes:
+    elif result.nodes or result.keeps:
         asking.bookings()
     return result
 
@@ -198,6 +204,7 @@ class _Asking:
 
     result: Preview
     viewer: User | None
+    changing: Changing | None
     now: datetime
     fleet_of: FleetOf
     clock: Callable[[], float]
@@ -221,7 +228,7 @@ class _Asking:
             result.free = None
         result.cost = costs_of(reading, profiles, prices, now=self.now)
         spec = reading.spec
-        if spec is None or not result.in_step or "min_memory" in reading.errors:
+        if spec is None or not result.in_step or "min_memory" in reading.errors or result.keeps:
             return
         placement = reading.placement
         self._engine(
@@ -264,7 +271,11 @@ class _Asking:
         )
         result.reasons = reasons_of(explanation)
         if result.verdict == Verdict.BUSY:
-            result.held = held_by(explanation.held_by, cluster=self.cluster, viewer=self.viewer, now=self.now)
+            own = self.changing.request if self.changing else None
+            result.held = held_by(
+                explanation.held_by, cluster=self.cluster, viewer=self.viewer, now=self.now, own=own
+            )
+            result.way_out = self.changing.way_out(asked) if self.changing else ""
         search = Search(
             asked=asked, reading=self.reading, feasible=feasible, viewer=self.viewer, now=self.now,
             fleet_of=self.fleet_of, clock=self.clock, seconds=SEARCH_SECONDS,
@@ -279,7 +290,7 @@ class _Asking:
         result.matching = sum(row.capacity for row in units.rows)
         result.products = sorted({row.product for row in units.rows})
         result.cost = cost_lines(result.products or [""], "", reading, prices, now=self.now)
-        if not result.in_step or any(row.used is None for row in units.rows):
+        if not result.in_step or any(row.used is None for row in units.rows) or result.keeps:
             return
         if reading.count is None:
             result.free = sum(units.left.values())
@@ -303,6 +314,9 @@ class _Asking:
     def bookings(self) -> None:
         """What of it others have booked for later."""
         reading = self.reading
+        if self.changing is not None:
+            self.result.booked = self.changing.booked(reading, now=self.now, fleet_of=self.fleet_of)
+            return
         if reading.count is None or reading.duration is None or reading.device_class is None:
             return
         conflict = conflicts_of(

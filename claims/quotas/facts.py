@@ -3,13 +3,13 @@ any number of quotas together; the number of queries depends neither on them nor
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from django.db.models import Q
+from django.db.models import F, Q
 
-from claims.models import Allocation, Quota, Request, RequestPod
+from claims.models import Allocation, Quota, Request, RequestChange, RequestPod
 from claims.money.charges import charges
 from claims.money.costs import month_start, next_month
 from claims.money.monthly import observed_since
@@ -30,6 +30,12 @@ _COLUMNS = (
     *("device_class", "product", "profile_digest", "extended_resource", "share_id", "consumed_capacity"),
     *("capacity", "counters", "units", "replicas", "started_at", "ended_at", "end_uncertainty_us"),
 )
+# The request whose place another takes, and when it gives its devices back.
+_PLACE = {
+    "first": F("took_place_by__request"),
+    "first_release": F("took_place_by__release"),
+    "first_reason": F("took_place_by__request__reason"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +82,7 @@ class Gathered:
         return Facts(
             held=[*(i.held for i in intervals if i.usage.end is None), *self.units.get(project, ())],
             asked=[
-                self.catalogue.asked(request)
+                replace(self.catalogue.asked(request), replaces=_replaced(request))
                 for request in self.requests.get(project, ())
                 if request.state != State.ENDING and request.pk not in without
             ],
@@ -94,15 +100,21 @@ class Gathered:
         return statement(usages, prices, start=month_start(self.now), end=self.now, now=self.now)
 
     def standing(
-        self, quota: Quota, *, besides: Iterable[Request] = (), without: Collection[int] = ()
+        self,
+        quota: Quota,
+        *,
+        besides: Iterable[Request] = (),
+        without: Collection[int] = (),
+        replaced: int | None = None,
     ) -> Standing:
-        """How the quota's project stands to it, `besides` as if asked for already."""
+        """How the quota's project stands to it, `besides` as if asked for already: in the place of `replaced`
+        (a primary key), if there is one."""
         return standing(
             terms_of(quota),
             self.facts(quota, without=without),
             now=self.now,
             prices=self.prices,
-            besides=[self.catalogue.asked(request) for request in besides],
+            besides=[replace(self.catalogue.asked(request), replaces=replaced) for request in besides],
         )
 
     def _unseen(self, interval: _Interval) -> Fraction:
@@ -127,7 +139,7 @@ def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
     whole_month = any(q.flavor_id is not None and q.kind in (Kind.HOURS, Kind.MONEY) for q in quotas)
     requests: dict[int, list[Request]] = defaultdict(list)
     rows = Request.objects.filter(project__in=projects).active().defer("spec", "purpose", "message")
-    for request in rows.order_by("pk"):
+    for request in rows.annotate(**_PLACE).order_by("pk"):
         requests[request.project_id].append(request)
     observed = monthly and observed_since() is not None
     time = _spent(projects, NO_PRICES, now=now) if observed and Kind.HOURS in kinds else None
@@ -143,6 +155,17 @@ def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
         time=time,
         money=money,
     )
+
+
+def _replaced(request: Request) -> int | None:
+    """The request whose place `request` (as `gather` reads it) takes, if that gives its devices back by
+    itself. Where Pods keep them all the same, both have theirs."""
+    if getattr(request, "first_release", None) != RequestChange.Release.WHEN_SERVED:
+        return None
+    if getattr(request, "first_reason", "") == Request.Reason.STILL_USED:
+        return None
+    first: int | None = getattr(request, "first", None)
+    return first
 
 
 def _intervals(

@@ -17,7 +17,7 @@ from fractions import Fraction
 from django.utils.translation import gettext as _
 
 from claims.asks.values import Ask, Reading, UnableToSubmit
-from claims.models import Quota, Request
+from claims.models import Quota, Request, RequestChange
 from claims.quotas.crossing import settle
 from claims.quotas.facts import gather
 from claims.quotas.standing import Standing
@@ -115,9 +115,16 @@ def what_of(quota: Quota) -> str:
     return _("%(kind)s of %(flavor)s") % {"kind": kind, "flavor": quota.flavor.name}
 
 
-def verdicts(requests: Sequence[Request], *, now: datetime) -> list[list[Verdict]]:
-    """For each request (stored or not) what it means for the quotas of its project that it counts for. A
-    fixed number of queries; one where no project has a quota."""
+def verdicts(
+    requests: Sequence[Request],
+    *,
+    now: datetime,
+    replaced: Request | None = None,
+    amended: Request | None = None,
+) -> list[list[Verdict]]:
+    """For each request (stored or not) what it means for the quotas of its project that it counts for:
+    `replaced` gives its devices back as soon as it has its own, `amended` is what it was asked for as before.
+    A fixed number of queries; one where no project has a quota."""
     projects = {request.project_id for request in requests}
     rows = Quota.objects.filter(project__in=projects).holding(now).select_related("flavor", "project")
     quotas = list(rows.order_by("pk"))
@@ -128,12 +135,14 @@ def verdicts(requests: Sequence[Request], *, now: datetime) -> list[list[Verdict
     for request in requests:
         mine = [quota for quota in quotas if quota.project_id == request.project_id]
         # A request that is stored is among what is asked for: the question is what comes with it.
-        without = [request.pk] if request.pk is not None else []
+        without = [one.pk for one in (request, amended) if one is not None and one.pk is not None]
         both = [
             Verdict(
                 quota=quota,
                 before=gathered.standing(quota, without=without),
-                after=gathered.standing(quota, without=without, besides=[request]),
+                after=gathered.standing(
+                    quota, without=without, besides=[request], replaced=replaced.pk if replaced else None
+                ),
             )
             for quota in mine
         ]
@@ -141,28 +150,35 @@ def verdicts(requests: Sequence[Request], *, now: datetime) -> list[list[Verdict
     return told
 
 
-def foretell(reading: Reading, *, now: datetime) -> list[Verdict]:
-    """What an ask as far as it could be read would mean."""
+def foretell(
+    reading: Reading, *, now: datetime, replaced: Request | None = None, amended: Request | None = None
+) -> list[Verdict]:
+    """What an ask as far as it could be read would mean; `replaced` and `amended` as in `verdicts`."""
     request = _of_reading(reading)
-    return verdicts([request], now=now)[0] if request is not None else []
+    if request is None:
+        return []
+    return verdicts([request], now=now, replaced=replaced, amended=amended)[0]
 
 
-def refuse_early(ask: Ask, *, now: datetime) -> None:
+def refuse_early(
+    ask: Ask, *, now: datetime, replaced: Request | None = None, amended: Request | None = None
+) -> None:
     """Raises UnableToSubmit, at the fields, where the ask is over a quota that refuses: before the cluster is
-    asked about it."""
+    asked about it. `replaced` and `amended` as in `verdicts`."""
     request = Request(
         project=ask.project, cluster=ask.cluster, flavor=ask.flavor, pool=_pool(ask),
         device_class=ask.device_class, extended_resource=_resource(ask), count=ask.count,
         min_memory=ask.min_memory, options=ask.options.as_dict(), duration=ask.duration, shape=ask.shape,
     )  # fmt: skip
-    _refuse(verdicts([request], now=now)[0])
+    _refuse(verdicts([request], now=now, replaced=replaced, amended=amended)[0])
 
 
-def admit(request: Request, *, now: datetime) -> None:
+def admit(request: Request, *, now: datetime, replaced: Request | None = None) -> None:
     """Let a new request (not stored yet) in, or raise UnableToSubmit. Inside the transaction that stores it:
-    locks the project, so that whoever asks at the same moment waits and sees it."""
+    locks the project, so that whoever asks at the same moment waits and sees it. `replaced` as in
+    `verdicts`."""
     lock(request.project)
-    told = verdicts([request], now=now)[0]
+    told = verdicts([request], now=now, replaced=replaced)[0]
     _refuse(told)
     for one in told:
         settle(one.quota, one.after, now=now)
@@ -171,7 +187,9 @@ def admit(request: Request, *, now: datetime) -> None:
 def admit_again(request: Request, *, now: datetime) -> None:
     """The same for a request that failed and is tried again. Raises OverQuota."""
     lock(request.project)
-    told = verdicts([request], now=now)[0]
+    place = RequestChange.objects.filter(successor=request, release=RequestChange.Release.WHEN_SERVED)
+    replaced = Request.objects.active().filter(pk__in=place.values("request")).first()
+    told = verdicts([request], now=now, replaced=replaced)[0]
     refused = [one for one in told if one.refuses]
     if refused:
         raise OverQuota(" ".join(one.words for one in refused))

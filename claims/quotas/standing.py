@@ -12,6 +12,8 @@ not seen) is counted apart and never as zero.
 - What describes a class instead of a flavor counts for every flavor that is made of that class there: asking
   past the catalogue is no way around a quota.
 - What is ending takes nothing more, but counts while it holds.
+- Of a request and those that take its place the larger side counts: the first gives its devices back when
+  the other has its own, so that they are never had together for longer than that takes.
 """
 
 from collections import defaultdict
@@ -27,6 +29,8 @@ from portal import money
 
 Kind = Quota.Kind
 NOTHING = Fraction(0)
+# Above every primary key.
+MAX_KEY = 2**63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,8 @@ class Asked:
     groups: tuple[tuple[Part, ...], ...] = ()
     duration: timedelta = timedelta(0)
     until: datetime | None = None
+    # The request that gives its devices back as soon as this one has its own.
+    replaces: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +166,17 @@ def standing(
     if not terms.monthly:
         for request, ones in held.items():
             pieces[request] += Piece(used=sum((meter.of_held(one) for one in ones), NOTHING))
-    for asked in (*facts.asked, *besides):
+    followers: dict[int, list[int]] = defaultdict(list)
+    # What is asked for besides has no key yet, and is younger than all that have one.
+    more = [(MAX_KEY + number, asked) for number, asked in enumerate(besides)]
+    for key, asked in [*((asked.request, asked) for asked in facts.asked), *more]:
         mine = held.get(asked.request, []) if asked.request is not None else []
-        pieces[asked.request] += Piece(asked=meter.of_asked(asked, mine))
+        pieces[key] += Piece(asked=meter.of_asked(asked, mine))
+        if asked.replaces is not None and key is not None:
+            followers[asked.replaces].append(key)
+    _hand_over(pieces, followers)
+    for key, asked in more:
+        pieces[asked.request] += pieces.pop(key)
     used: Fraction | None = sum((piece.used for piece in pieces.values()), NOTHING)
     if terms.monthly:
         used = meter.of_month(facts.spent)
@@ -175,6 +189,27 @@ def standing(
         unseen=facts.unseen if terms.monthly else NOTHING,
         pieces={request: piece for request, piece in pieces.items() if piece != Piece()},
     )
+
+
+def _hand_over(pieces: dict[int | None, Piece], followers: Mapping[int, Sequence[int]]) -> None:
+    """Take away, of each request and those that take its place (by key), what they will not have together:
+    first of what is still to come, then of what the first one has."""
+    after: dict[int, list[int]] = {}
+    # Who takes a place is younger than who had it: what follows the followers is settled first.
+    for first in sorted(followers, reverse=True):
+        line = [key for one in followers[first] for key in (one, *after.get(one, ()))]
+        after[first] = line
+        had = pieces.get(first, Piece())
+        excess = min(
+            had.used + had.asked, sum((pieces[key].used + pieces[key].asked for key in line), NOTHING)
+        )
+        for key in sorted(line, reverse=True):
+            less = min(excess, pieces[key].asked)
+            pieces[key] = Piece(pieces[key].used, pieces[key].asked - less)
+            excess -= less
+        less = min(excess, had.asked)
+        if first in pieces:
+            pieces[first] = Piece(had.used - (excess - less), had.asked - less)
 
 
 @dataclass

@@ -16,6 +16,8 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from claims.asks.reading import WrongValue, read_text
+from claims.asks.values import UnableToSubmit
+from claims.bookings.conflicts import keep_clear
 from claims.catalogue.places import Place, places_of
 from claims.catalogue.stock import FleetOf
 from claims.models import ChangeDecision, Decision, Flavor, Placement, Request
@@ -165,11 +167,16 @@ def agree(
     source_ip: str | None = None,
 ) -> None:
     """`made` was just added to the decisions about a request: with the last one that was missing it goes on
-    to the cluster. Inside the caller's transaction, with the request locked."""
+    to the cluster. Inside the caller's transaction, with the request locked. Raises UnableToDecide."""
     if open_roles(request, decisions):
         after = {"approved_as": made.role, **({"message": made.comment} if made.comment else {})}
         record(request, "request.approve", actor=actor, now=now, after=after, ip=source_ip)
         return
+    try:
+        keep_clear(request=request, now=now)
+    except UnableToSubmit as error:
+        # Booked while it waited.
+        raise UnableToDecide(" ".join(text for said in error.errors.values() for text in said)) from error
     transition(
         request,
         to=State.APPROVED,

@@ -10,12 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
-from claims.asks.engine import claim_of, node_tolerations
 from claims.asks.queueing import KUEUE_REFUSES
 from claims.models import FINAL_STATES, Decision, Request
 from claims.money.charges import charges_of_request
 from claims.money.pricing import Statement
-from claims.preview.panel import FleetOf, reasons_of
 from claims.requests import manifests, snippets
 from claims.requests.actions import CANCELLABLE, RELEASABLE
 from claims.requests.advance import Mirror
@@ -24,9 +22,7 @@ from claims.requests.rehearsal import manifest_of
 from claims.requests.states import ClaimFacts, PodFacts
 from inventory.coverage import Coverage, coverage_of
 from inventory.models import Claim, ClaimDevice, LocalQueue
-from inventory.snapshot import fleet
 from portal.accounts.models import AuditEntry
-from portal.dra.explain import explain
 
 State = Request.State
 Reason = Request.Reason
@@ -231,20 +227,6 @@ def _queued(request: Request, use: snippets.Use) -> list[tuple[str, str]]:
     queues = LocalQueue.objects.filter(cluster=request.cluster, namespace=request.namespace)
     names = queues.order_by("name").values_list("name", flat=True)
     return [(name, manifests.as_yaml(snippets.kueue_job(use, queue=name))) for name in names]
-
-
-def why_not(request: Request, *, fleet_of: FleetOf = fleet) -> Sequence[str]:
-    """Why no device fits, by the desk's own engine, beside what the scheduler said; empty when it does not
-    wait for one. Looks at the whole fleet: only for a page that is drawn."""
-    if request.state != State.WAITING_FOR_DEVICE or request.shape == Shape.ENTITLEMENT:
-        return []
-    explanation = explain(
-        fleet_of(request.cluster),
-        claim_of(manifest_of(request)),
-        tolerations=node_tolerations(request.tolerations),
-        node_selector=request.node_selector,
-    )
-    return reasons_of(explanation)
 
 
 def words(request: Request, *, holders: Sequence[str] = ()) -> str:

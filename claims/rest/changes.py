@@ -16,8 +16,8 @@ from claims.asks import judging as asks
 from claims.asks.reading import WHOLE
 from claims.changes import changing as changes
 from claims.changes import decisions as change_decisions
-from claims.changes.changing import UnableToChangeRequest
 from claims.changes.told import decidable_changes, related
+from claims.changes.wanted import UnableToChangeRequest
 from claims.models import Decision, RequestChange
 from claims.requests import approvals
 from claims.requests.approvals import UnableToDecide, Verdict

@@ -14,11 +14,12 @@ from claims.asks import judging as asks
 from claims.asks.again import values_of
 from claims.changes import changing as changes
 from claims.changes import decisions as change_decisions
-from claims.changes.changing import UnableToChangeRequest
 from claims.changes.forms import ChangeForm
 from claims.changes.told import may_answer, related
+from claims.changes.wanted import UnableToChangeRequest
 from claims.models import Request, RequestChange
 from claims.money.pricing import price_list
+from claims.preview.changing import Changing
 from claims.preview.panel import preview
 from claims.requests.approvals import UnableToDecide, Verdict
 from claims.requests.browse import get_request_or_404
@@ -28,6 +29,8 @@ from portal import access, htmx
 from portal.access import person
 from portal.accounts.audit import source_ip
 from portal.accounts.models import User
+
+_WHEN_SERVED = RequestChange.Release.WHEN_SERVED.value
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -188,7 +191,13 @@ def _form_page(
         "form": form,
         "request_": found,
         "changeable": found.state in LIVE,
-        "preview": preview(reading, prices=price_list(), now=now, viewer=user),
+        "preview": preview(
+            reading,
+            prices=price_list(),
+            now=now,
+            viewer=user,
+            changing=Changing(request=found, release=values.get("release") or _WHEN_SERVED),
+        ),
     }
     return htmx.render(request, "claims/request_change.html", context, partial="panel", status=status)
 

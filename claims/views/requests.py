@@ -28,8 +28,9 @@ from claims.requests import actions as requests
 from claims.requests.actions import UnableToChange
 from claims.requests.approvals import decidable, may_decide
 from claims.requests.browse import get_request_or_404, may_end
+from claims.requests.in_the_way import in_the_way
 from claims.requests.listing import REQUEST_HEADER, request_lines, requests_for
-from claims.requests.story import Story, story, why_not
+from claims.requests.story import Story, story
 from portal import access, csvs, htmx, lists
 from portal.access import person
 from portal.accounts.audit import source_ip
@@ -119,7 +120,7 @@ def request_detail(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
         "request_": found,
         **launches_context(found, may_act=may_act),
         "changes": changes_of(found, user),
-        "why_not": why_not(found),
+        "in_the_way": in_the_way(found, viewer=user, now=now),
         "may_act": may_act,
         "may_ask": may_act or bool(asks.projects_for(user)),
         "may_end": may_end(user, found),

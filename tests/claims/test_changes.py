@@ -7,9 +7,10 @@ import pytest
 from django.core.exceptions import PermissionDenied
 
 from claims.asks.reading import WHOLE
+from claims.changes import applying
 from claims.changes import changing as changes
 from claims.changes import decisions as change_decisions
-from claims.changes.changing import UnableToChangeRequest
+from claims.changes.wanted import UnableToChangeRequest
 from claims.models import Flavor, Placement, Request, RequestChange
 from claims.requests import actions as requests
 from claims.requests import pursuit
@@ -213,14 +214,14 @@ def test_more_devices_are_a_new_request_and_the_first_one_goes_when_they_are_the
     assert follower is not None
     assert (change.state, change.replaces, follower.count) == (State.APPLIED, True, 2)
     assert (follower.key, follower.hold_wanted) == (change.key, True)
-    assert changes.release_replaced(cluster=held.cluster, now=NOW) == 0
+    assert applying.release_replaced(cluster=held.cluster, now=NOW) == 0
     held.refresh_from_db()
     assert held.state == Request.State.ALLOCATED, "it is not let go before the other is there"
     pursue(follower, fake)
     mirror_claim(follower, consumers=("w",), allocated_at=NOW, uid=follower.object_uid)
     advance(cluster=held.cluster, now=NOW + DAY)
-    assert changes.release_replaced(cluster=held.cluster, now=NOW) == 1
-    assert changes.release_replaced(cluster=held.cluster, now=NOW) == 0
+    assert applying.release_replaced(cluster=held.cluster, now=NOW) == 1
+    assert applying.release_replaced(cluster=held.cluster, now=NOW) == 0
     held.refresh_from_db()
     assert (held.state, held.end_reason) == (Request.State.ENDING, Request.Reason.REPLACED)
 
@@ -231,7 +232,7 @@ def test_the_first_one_may_be_kept_until_a_person_releases_it(
     change = ask(held, cast, fake, count="2", release="by-hand")
     assert change.successor_id is not None
     Request.objects.filter(pk=change.successor_id).update(allocated_at=NOW)
-    assert changes.release_replaced(cluster=held.cluster, now=NOW) == 0
+    assert applying.release_replaced(cluster=held.cluster, now=NOW) == 0
 
 
 def test_the_cluster_judges_the_new_request_before_anything_is_asked(

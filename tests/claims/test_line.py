@@ -17,7 +17,8 @@ from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, Request
 from claims.requests import actions as requests
 from claims.requests import advance, manifests, pursuit, snippets
-from claims.requests.story import story, use_of, why_not
+from claims.requests.in_the_way import in_the_way
+from claims.requests.story import story, use_of
 from inventory import clusters
 from inventory.bindings import bind
 from inventory.follow.follower import Follower
@@ -149,7 +150,9 @@ def test_a_request_that_fits_nowhere_says_why_in_two_voices(cast: Cast, followed
     requests.hold(request=request, user=cast.owner, now=timezone.now())
     until(followed, in_state(request, State.WAITING_FOR_DEVICE, Reason.NOT_SCHEDULED))
     assert "nodes are available" in request.message
-    assert any("no node has 9" in reason for reason in why_not(request))
+    assert any(
+        "no node has 9" in reason for reason in in_the_way(request, viewer=request.requester, now=NOW).reasons
+    )
 
 
 def test_a_cluster_that_goes_away_while_it_creates_is_met_again(

@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 import pytest
+from django.template.loader import render_to_string
+from django.urls import reverse
 
 from claims.models import Flavor, Request, RequestClaim
 from claims.preview.outlook import Line, expected, held_by, waiting
 from claims.requests.actions import submit
-from inventory.models import Claim, Cluster
+from inventory.models import Claim, ClaimDevice, Cluster, Device
 from portal.accounts.models import Project
 from tests.claims import catalogue
 from tests.claims.conftest import NOW, Cast
@@ -57,6 +59,30 @@ def test_holders_are_told_by_project_and_end_and_the_request_only_to_who_may_see
     ]
     first = held_by(held, cluster=cluster, viewer=cast.stranger, now=NOW)[0]
     assert (first.project, first.until, first.request) == ("Protein folding", NOW + HOUR, None)
+
+
+def test_who_may_be_asked_is_told_by_one_of_their_devices_and_nobody_asks_themselves(
+    cast: Cast, cluster: Cluster, request_: Request, other_project: Project
+) -> None:
+    ours, theirs = claim(cluster, "protein-folding", "ours"), claim(cluster, other_project.slug, "theirs")
+    RequestClaim.objects.create(
+        cluster=cluster, claim_uid="uid-ours", claim_name="ours", request=request_, seen_at=NOW
+    )
+    device = Device.objects.order_by("pk")[0]
+    for row in (ours, theirs):
+        ClaimDevice.objects.create(
+            claim=row, device=device, driver="d", pool_name="p", device_name="0", request="r"
+        )
+    held = [("d/p/0", "protein-folding/ours"), ("d/p/1", f"{other_project.slug}/theirs")]
+
+    told = held_by(held, cluster=cluster, viewer=cast.stranger, now=NOW)
+    assert [(one.project, one.device) for one in told] == [
+        ("Protein folding", device.pk), (other_project.name, None),
+    ], "who holds past the desk cannot be asked through it"  # fmt: skip
+    (mine, _other) = held_by(held, cluster=cluster, viewer=cast.owner, now=NOW, own=request_)
+    assert (mine.own, mine.device) == (True, None)
+    drawn = render_to_string("claims/_holder.html", {"one": told[0]})
+    assert reverse("device-ask", args=[device.pk]) in drawn
 
 
 def test_few_cases_are_no_data(cast: Cast, cluster: Cluster, flavor: Flavor, line: Line) -> None:

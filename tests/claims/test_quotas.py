@@ -1,5 +1,6 @@
 """Quotas: how what is held and asked for stands to a limit."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -56,6 +57,22 @@ def stand(of: Terms, facts: Facts, *besides: Asked) -> tuple[Any, Any]:
 def test_what_a_request_holds_is_used_and_only_the_rest_of_it_is_asked_for() -> None:
     facts = Facts(held=[held(7), held(7), held(None)], asked=[asked(7, (part(3),))])
     assert stand(terms(), facts) == (3, 1)
+
+
+def test_of_a_line_of_requests_that_take_each_others_place_the_largest_counts() -> None:
+    """7 has four devices, 8 takes its place with two, 9 the place of 8 with one; 10 that of 7 as well."""
+    first, second = asked(7, (part(4),)), replace(asked(8, (part(2),)), replaces=7)
+    third, fourth = replace(asked(9, (part(1),)), replaces=8), replace(asked(10, (part(3),)), replaces=7)
+    has = [held(7), held(7), held(7), held(7)]
+    assert stand(terms(), Facts(held=has, asked=[first, second, third])) == (4, 0)
+    assert stand(terms(), Facts(held=has, asked=[third, second, first])) == (4, 0)
+    assert stand(terms(), Facts(held=has, asked=[first, second, third, fourth])) == (4, 1)
+    # The second has its devices, the first has not given them back yet.
+    assert stand(terms(), Facts(held=[*has, held(8), held(8)], asked=[second, third])) == (4, 0)
+    assert stand(terms(), Facts(held=[held(8), held(8)], asked=[second, third])) == (2, 0)
+    besides = replace(asked(None, (part(5),)), replaces=7)
+    assert stand(terms(), Facts(held=has, asked=[first]), besides) == (4, 1)
+    assert stand(terms(Kind.HOURS), Facts(asked=[first, second])) == (None, 96)
 
 
 def test_a_template_may_take_more_than_one_claim_of_it_asks_for() -> None:
