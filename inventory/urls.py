@@ -14,6 +14,8 @@ from inventory.views import (
     findings,
     nodes,
     pools,
+    proposals,
+    propose,
     queues,
 )
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
@@ -44,6 +46,19 @@ urlpatterns = [
     path("classes/<slug:cluster>/<k8s:name>/edit/", class_admin.class_edit, name="class-edit"),
     path("classes/<slug:cluster>/<k8s:name>/delete/", class_admin.class_delete, name="class-delete"),
     path("classes/<slug:cluster>/<k8s:name>/versions/", class_history.class_versions, name="class-versions"),
+    path("propose-class/", propose.class_propose, name="class-propose"),
+    path("class-proposals/", proposals.proposal_list, name="class-proposal-list"),
+    path("class-proposals/<int:pk>/", proposals.proposal_detail, name="class-proposal-detail"),
+    path("class-proposals/<int:pk>/approve/", proposals.proposal_approve, name="class-proposal-approve"),
+    path("class-proposals/<int:pk>/reject/", proposals.proposal_reject, name="class-proposal-reject"),
+    path("class-proposals/<int:pk>/withdraw/", proposals.proposal_withdraw, name="class-proposal-withdraw"),
+    path("class-proposals/<int:pk>/comment/", proposals.proposal_comment, name="class-proposal-comment"),
+    path("class-proposals/<int:pk>/redraw/", proposals.proposal_redraw, name="class-proposal-redraw"),
+    path("class-proposals/<int:pk>/resume/", proposals.proposal_resume, name="class-proposal-resume"),
+    path("class-proposals/<int:pk>/give-up/", proposals.proposal_give_up, name="class-proposal-give-up"),
+    path(
+        "class-proposals/<int:pk>/roll-back/", proposals.proposal_roll_back, name="class-proposal-roll-back"
+    ),
     path(
         "classes/<slug:cluster>/<k8s:name>/versions/<int:version>/restore/",
         class_history.class_restore,

@@ -46,6 +46,12 @@ _APPEARANCES = {
     "offered": Appearance("wait", "user-question"),
     "applied": Appearance("good", "circle-check"),
     "withdrawn": Appearance("off", "circle-x"),
+    # Proposals for device classes, and what became of them on a cluster.
+    "applying": Appearance("wait", "loader-2"),
+    "partly-applied": Appearance("bad", "alert-triangle"),
+    "outdated": Appearance("bad", "clock-x"),
+    "rehearsed": Appearance("wait", "checks"),
+    "writing": Appearance("wait", "send"),
     # Clusters and their streams.
     "new": Appearance("wait", "sparkles"),
     "synced": Appearance("good", "circle-check"),

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from claims.catalogue import derive, flavor_terms
-from claims.models import Flavor, Quota
+from claims.models import Flavor, PoolPlan, Quota
+from claims.poolmoves import planner, switching
 from claims.quotas import admin as quotas_admin
 from claims.quotas import forms as quota_forms
 from tests.access.world import World
@@ -39,6 +40,16 @@ _pool = {
     "devices": "8",
     "device_class": "gpu.nvidia.com",
 }
+_plan = {
+    "cluster": "berlin",
+    "labels": "pool=night",
+    "extended_resource": "nvidia.com/gpu",
+    "device_class": "gpu.nvidia.com",
+    "way": "dra",
+    "reason": "Groups share cards",
+    "version": "1",
+}
+_back = {"version": "1", "stage": "dual", "why": "Too early"}
 _starter = {"name": "Starter", "kind": "job", "image": "example.org/run:1", "cpu": "1", "memory": "1Gi"}
 _flavor = flavor_terms.Terms(slug="", name="").as_dict()
 _served = {"version": "1", "stage": "automatic"}
@@ -61,6 +72,15 @@ def _looked(values: dict[str, Any], quota: Quota | None = None) -> dict[str, Any
     said = quotas_admin.read_said(values, now=now, quota=quota)
     seen = quota_forms.digest(quotas_admin.effect(said=said, now=now, quota=quota))
     return {**values, "version": "1", "looked": seen, "step": "save"}
+
+
+def _switched(world: World) -> dict[str, Any]:
+    """Sent by who has seen what switching the pool's flavors would do."""
+    plan = PoolPlan.objects.select_related("cluster").get(pk=world.things["plan"])
+    members = planner.members_now(plan)
+    rows = switching.places_in(plan, members)
+    targets = switching.targets_of(plan, rows, members)
+    return {"seen": switching.effect(plan, members, targets=targets, rows=rows).seen, "why": "It is good"}
 
 
 # By call; what is not here sends nothing. A function where it depends on the world.
@@ -113,6 +133,20 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
         "reason": "A broken node",
     },
     "POST adjustment-decide": {"decision": "approve"},
+    "POST api-statement-move": {"action": "reopen"},
+    "POST api-statement-nobody-move": {"action": "review"},
+    "POST api-statement-move-all": {"action": "review"},
+    "POST api-adjustment-list": {
+        "project": "tides",
+        "month": "2026-01",
+        "amount": "-5",
+        "currency": "EUR",
+        "reason": "A broken node",
+    },
+    "POST api-adjustment-decide": {"approve": True},
+    "POST api-charge-dispute": {"text": "We never had it"},
+    "POST api-dispute-detail": {"text": "We look into it", "state": "open"},
+    "PUT api-budget": {"amount": "500", "thresholds": [80, 100]},
     "POST budget": {"amount": "500", "currency": "EUR", "thresholds": "80, 100"},
     "POST cost-centres": {"code": "NEAP", "valid_from": "2999-01-01"},
     "POST price-draft-publish": {"version": "1", "valid_from": "2999-01-01"},
@@ -125,6 +159,16 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST person-detail": {"roles": ["finance"]},
     "POST import-people": {"projects": "project;name\nsea-ice;Sea ice", "apply": "yes"},
     "POST api-import": {"projects": "project;name\nsea-ice;Sea ice", "apply": True},
+    "POST migration-create": {**_plan, "name": "dawn"},
+    "POST migration-edit": {**_plan, "name": "dusk"},
+    "POST migration-stage": _back,
+    "POST migration-switch": _switched,
+    "POST migration-sign": {"note": "Runbook 7"},
+    "POST api-migration-list": {**_plan, "name": "dawn"},
+    "PUT api-migration-detail": {**_plan, "name": "dusk"},
+    "POST api-migration-stage": _back,
+    "POST api-migration-switch": _switched,
+    "POST api-migration-sign": {"item": "way-back", "note": "Runbook 7"},
     "POST growable-pool-create": {**_pool, "name": "burst"},
     "POST growable-pool-edit": {**_pool, "name": "night"},
     "POST api-growable-pool-list": {**_pool, "name": "burst"},
@@ -184,6 +228,18 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST class-create": {"cluster": "berlin", "name": "big", **_class},
     "POST class-restore": {"seen_version": "7", "reason": "as before"},
     "POST api-class-restore": {"resource_version": "7"},
+    "POST class-propose": {
+        "name": "spare.example.org",
+        "kind": "edit",
+        "spec": '{"selectors": [{"cel": {"expression": "true"}}]}',
+        "cluster": "berlin",
+        "reason": "more of them",
+        "propose": "1",
+    },
+    "POST class-proposal-approve": {"revision": "1"},
+    "POST class-proposal-reject": {"revision": "1", "comment": "not yet"},
+    "POST class-proposal-redraw": {"revision": "1"},
+    "POST class-proposal-comment": {"comment": "which cards?"},
     "POST class-edit": {"seen_version": "", **_class},
     "POST expression-check": {"cluster": "berlin", **_class},
     "POST finding-handle": {"action": "acknowledge", "note": "known", "days": "7"},

@@ -28,6 +28,7 @@ from claims.models import (
     LaunchTemplate,
     Mute,
     Placement,
+    PoolPlan,
     Price,
     PriceBook,
     Quota,
@@ -79,6 +80,7 @@ from tests.inventory_pages.factories import (
     make_node,
     make_profile,
 )
+from tests.inventory_proposals.rows import make_proposal
 
 SECRET_URL = "https://berlin.example.org:6443"
 
@@ -280,6 +282,7 @@ def make_world(answering: AccessCluster) -> World:
             "node-token": cdi_token.pk,
             "class-version": agreed.pk,
             "class-drift": drifted.pk,
+            **make_proposals(cast, cluster),
             "owners-token": own_token.token_key,
             "entry": entry.pk,
             "announcement": announcement.pk,
@@ -301,6 +304,7 @@ def make_world(answering: AccessCluster) -> World:
             ).key,
             "placement": placement.pk,
             **make_quota(cast, cluster),
+            "plan": make_plan(cast, cluster).pk,
             "pool": GrowablePool.objects.create(
                 cluster=cluster,
                 name="night",
@@ -338,6 +342,16 @@ def make_request(cast: Cast, cluster: Cluster, **values: Any) -> Request:
         }
     )  # fmt: skip
     return made
+
+
+def make_proposals(cast: Cast, cluster: Cluster) -> dict[str, int]:
+    """One that waits, one that has stopped, one that is applied."""
+    common: dict[str, Any] = {"cluster": cluster, "author": cast.administrator, "now": timezone.now()}
+    return {
+        "proposal": make_proposal(**common).pk,
+        "stopped-proposal": make_proposal(**common, state="failed", step="failed", outcome="conflict").pk,
+        "applied-proposal": make_proposal(**common, name="made.example.org", state="applied", step="done").pk,
+    }
 
 
 def make_change(cast: Cast, cluster: Cluster, **values: Any) -> RequestChange:
@@ -380,6 +394,17 @@ def make_quota(cast: Cast, cluster: Cluster) -> dict[str, Any]:
         wanted={"pods": "100"}, state=QuotaObject.State.DRIFT,
     )  # fmt: skip
     return {"quota": quota.key, "quota-object": changed.pk}
+
+
+def make_plan(cast: Cast, cluster: Cluster) -> PoolPlan:
+    """A pool that is said to be at its last stage, though its flavors are not there yet."""
+    now = timezone.now()
+    made: PoolPlan = PoolPlan.objects.create(
+        cluster=cluster, name="night", labels={"pool": "night"}, canary_labels={"pool": "canary"},
+        extended_resource="nvidia.com/gpu", device_class="gpu.nvidia.com", way="dra", reason="Sharing",
+        stage=PoolPlan.Stage.MIGRATED, created_at=now, changed_at=now, changed_by=cast.administrator,
+    )  # fmt: skip
+    return made
 
 
 def make_flavors(cast: Cast, cluster: Cluster) -> tuple[Flavor, Placement]:
