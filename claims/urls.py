@@ -7,6 +7,7 @@ from claims.routes import changes as urls_changes
 from claims.routes import ledger as urls_ledger
 from claims.routes import money as urls_money
 from claims.routes import news as urls_news
+from claims.routes import poolmoves as urls_poolmoves
 from claims.routes import pools as urls_pools
 from claims.routes import quotas as urls_quotas
 from claims.views import approvals, catalogue, cost, flavors, history, launches, manifests, requests, saved
@@ -19,6 +20,7 @@ urlpatterns = [
     *urls_ledger.urlpatterns,
     *urls_money.urlpatterns,
     *urls_pools.urlpatterns,
+    *urls_poolmoves.urlpatterns,
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("catalogue/<slug:slug>/", catalogue.flavor_detail, name="flavor-detail"),
     path("flavors/", flavors.flavor_list, name="flavor-list"),

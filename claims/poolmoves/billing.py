@@ -36,6 +36,11 @@ class Use:
         return bool(self.intervals)
 
     @property
+    def hours(self) -> float:
+        """The device-hours to be shown."""
+        return float(self.device_hours)
+
+    @property
     def per_hour(self) -> Mapping[str, Fraction]:
         """Cost of a device-hour by currency; {} without any."""
         if not self.device_hours:

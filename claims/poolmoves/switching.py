@@ -94,7 +94,9 @@ def places_in(plan: PoolPlan, members: Members) -> list[Placement]:
     return [
         row
         for row in found
-        if row.node_selector in own or any(selects(row.node_selector, of_node) for of_node in labels)
+        if not row.node_selector
+        or row.node_selector in own
+        or any(selects(row.node_selector, of_node) for of_node in labels)
     ]
 
 

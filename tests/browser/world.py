@@ -72,6 +72,7 @@ from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import Text, as_written
 from portal.accounts.tokens import issue_token
+from tests.browser.moves import make_moves
 from tests.cast import Cast
 from tests.claims.money import make_money
 from tests.inventory_cdi.conftest import report, spec, spec_file
@@ -176,6 +177,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "announcement": announcement.pk,
             "placement": _catalogue(cast, berlin),
             "pool": _growable(cast, berlin),
+            **make_moves(cast, berlin, size),
             **_quotas(cast, berlin, size),
             **_bookings(cast, berlin, size),
             **_prices(cast, size),

@@ -1,0 +1,27 @@
+"""Pages and REST of node pools that go from a Device Plugin to DRA."""
+
+from django.urls import path
+
+from claims.rest import poolmoves as rest
+from claims.views import poolmoves as views
+
+urlpatterns = [
+    path("migration/", views.migration_list, name="migration-list"),
+    path("migration/new/", views.migration_create, name="migration-create"),
+    path("migration/<int:pk>/", views.migration_detail, name="migration-detail"),
+    path("migration/<int:pk>/print/", views.migration_print, name="migration-print"),
+    path("migration/<int:pk>/export/", views.migration_export, name="migration-export"),
+    path("migration/<int:pk>/edit/", views.migration_edit, name="migration-edit"),
+    path("migration/<int:pk>/remove/", views.migration_remove, name="migration-remove"),
+    path("migration/<int:pk>/stage/", views.migration_stage, name="migration-stage"),
+    path("migration/<int:pk>/switch/", views.migration_switch, name="migration-switch"),
+    path("migration/<int:pk>/sign/<slug:item>/", views.migration_sign, name="migration-sign"),
+]
+
+api_urlpatterns = [
+    path("migration/", rest.MigrationListView.as_view(), name="api-migration-list"),
+    path("migration/<int:pk>/", rest.MigrationDetailView.as_view(), name="api-migration-detail"),
+    path("migration/<int:pk>/stage/", rest.MigrationStageView.as_view(), name="api-migration-stage"),
+    path("migration/<int:pk>/switch/", rest.MigrationSwitchView.as_view(), name="api-migration-switch"),
+    path("migration/<int:pk>/sign/", rest.MigrationSignView.as_view(), name="api-migration-sign"),
+]
