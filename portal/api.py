@@ -8,13 +8,14 @@
 - Every POST may carry an ``Idempotency-Key``: see `portal.idempotency.keeping`.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, ValidationError
-from django.db import DataError
-from django.http import Http404, HttpRequest, HttpResponseBase, HttpResponseServerError, JsonResponse
+from django.db import DataError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template import loader
 from django.utils.translation import gettext as _
 from django.views import defaults
@@ -27,6 +28,7 @@ from rest_framework.views import APIView, set_rollback
 
 from portal import work_ids
 from portal.accounts.models import User
+from portal.health import database_trouble
 from portal.idempotency.keeping import Attempt, once
 from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
 
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 PROBLEM_TYPE = "application/problem+json"
+# When to come back after the database was away.
+RETRY_SECONDS = 30
 API_PREFIX = "/api/v"
 
 
@@ -95,13 +99,28 @@ def handle_not_found(request: HttpRequest, exception: Exception) -> HttpResponse
 
 
 def handle_server_error(request: HttpRequest) -> HttpResponseBase:
-    """Django's handler500, in the same way."""
+    """Django's handler500, in the same way. Where the database is away it is not the desk that is at fault: a
+    503, with the advice to try again."""
+    away = isinstance(sys.exc_info()[1], OperationalError | InterfaceError) and bool(database_trouble())
+    code = status.HTTP_503_SERVICE_UNAVAILABLE if away else status.HTTP_500_INTERNAL_SERVER_ERROR
+    response: HttpResponse
     if request.path_info.startswith(API_PREFIX):
         error = exceptions.APIException()
-        return JsonResponse(problem_document(error), status=error.status_code, content_type=PROBLEM_TYPE)
-    template = loader.get_template("500.html")
-    # Not with the request: what its context processors look up may be what broke.
-    return HttpResponseServerError(template.render({"request_id": work_ids.current().get("request_id", "")}))
+        if away:
+            error = Problem(
+                _("The desk's database does not answer. Try again in a minute."),
+                code="database_unavailable",
+                status_code=code,
+            )
+        response = JsonResponse(problem_document(error), status=code, content_type=PROBLEM_TYPE)
+    else:
+        template = loader.get_template(f"{code}.html")
+        # Not with the request: what its context processors look up may be what broke.
+        told = {"request_id": work_ids.current().get("request_id", "")}
+        response = HttpResponse(template.render(told), status=code)
+    if away:
+        response["Retry-After"] = str(RETRY_SECONDS)
+    return response
 
 
 def problem_document(error: exceptions.APIException) -> dict[str, Any]:

@@ -46,6 +46,9 @@ def troubles() -> dict[str, str]:
 
 def database_trouble() -> str:
     """ "" when the database answers a query."""
+    if not connection.in_atomic_block:
+        # What is left of a connection that broke answers nothing; the next query opens another.
+        connection.close_if_unusable_or_obsolete()
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

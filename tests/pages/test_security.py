@@ -145,6 +145,33 @@ def test_an_error_page_tells_no_secret(
     assert "unsafe" not in response["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize(("away", "status"), [(True, 503), (False, 500)])
+def test_without_a_database_the_desk_says_so_and_when_to_come_back(
+    world: Cast, monkeypatch: pytest.MonkeyPatch, away: bool, status: int
+) -> None:
+    from django.db import OperationalError
+
+    from portal import api
+    from portal.pages import home
+
+    def broken(*_args: object, **_kwargs: object) -> None:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(home, "_fleets", broken)
+    monkeypatch.setattr(api, "database_trouble", lambda: "unreachable" if away else "")
+    client = Client(raise_request_exception=False)
+    client.force_login(world.member)
+
+    response = client.get("/", headers={"X-Request-ID": "request-7777"})
+
+    assert response.status_code == status
+    assert response.get("Retry-After") == ("30" if away else None)
+    told = response.content.decode()
+    assert ("does not answer" in told) is away
+    assert "request-7777" in told
+    assert "closed the connection" not in told
+
+
 def test_a_page_that_is_not_there_keeps_the_frame(client: Client, world: Cast) -> None:
     client.force_login(world.member)
 
