@@ -64,13 +64,13 @@ class PoolPlanChangeIn(PoolPlanIn):
     version = serializers.IntegerField(min_value=1, help_text="That of the plan that was looked at.")
 
 
-class StageIn(serializers.Serializer[Any]):
+class PoolStageIn(serializers.Serializer[Any]):
     stage = serializers.ChoiceField(choices=PoolPlan.Stage.choices)
     why = serializers.CharField(max_length=stages.MAX_WHY)
     version = serializers.IntegerField(min_value=1)
 
 
-class SwitchIn(serializers.Serializer[Any]):
+class PoolSwitchIn(serializers.Serializer[Any]):
     to = serializers.ChoiceField(
         choices=Placement.Stage.choices, required=False, help_text="Left out: as the pool's stage asks for."
     )
@@ -79,7 +79,7 @@ class SwitchIn(serializers.Serializer[Any]):
     why = serializers.CharField(max_length=stages.MAX_WHY)
 
 
-class SignIn(serializers.Serializer[Any]):
+class PoolSignIn(serializers.Serializer[Any]):
     item = serializers.ChoiceField(choices=[item.key for item in checklist.ITEMS if item.signable])
     note = serializers.CharField(max_length=checklist.MAX_NOTE)
     settled = serializers.BooleanField(default=True, help_text="false: it no longer holds.")
@@ -100,12 +100,12 @@ class PlannerOut(PoolPlanOut):
     history = serializers.ListField(child=serializers.DictField())
 
 
-class EffectOut(serializers.Serializer[Any]):
+class PoolEffectOut(serializers.Serializer[Any]):
     seen = serializers.CharField()
     places = serializers.ListField(child=serializers.DictField())
 
 
-class EntryOut(serializers.Serializer[Any]):
+class PoolEntryOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=PoolPlanEntry.Kind.choices)
     at = serializers.DateTimeField()
@@ -256,7 +256,7 @@ class MigrationDetailView(_Plans):
 
 
 class MigrationStageView(_Plans):
-    @extend_schema(tags=["migration"], request=StageIn, responses={200: PoolPlanOut, **_REFUSED})
+    @extend_schema(tags=["migration"], request=PoolStageIn, responses={200: PoolPlanOut, **_REFUSED})
     def post(self, _request: ApiRequest, pk: int) -> Response:
         """One stage on, when its checklist is settled; or back."""
         self.administrator()
@@ -276,7 +276,7 @@ class MigrationSwitchView(_Plans):
             OpenApiParameter("to", OpenApiTypes.STR, enum=Placement.Stage.values),
             OpenApiParameter("undo", OpenApiTypes.INT, description="An entry of the history."),
         ],
-        responses={200: EffectOut, **_REFUSED},
+        responses={200: PoolEffectOut, **_REFUSED},
     )
     def get(self, _request: ApiRequest, pk: int) -> Response:
         """What switching the pool's flavors would do; nothing is changed."""
@@ -286,7 +286,7 @@ class MigrationSwitchView(_Plans):
         return Response(export.effect_document(effect))
 
     @extend_schema(
-        tags=["migration"], request=SwitchIn, responses={200: EntryOut, **_REFUSED}, examples=[SWITCH_EXAMPLE]
+        tags=["migration"], request=PoolSwitchIn, responses={200: PoolEntryOut, **_REFUSED}, examples=[SWITCH_EXAMPLE]
     )
     def post(self, _request: ApiRequest, pk: int) -> Response:
         """Do what was looked at: 409 where it would no longer be the same."""
@@ -320,7 +320,7 @@ class MigrationSwitchView(_Plans):
 
 
 class MigrationSignView(_Plans):
-    @extend_schema(tags=["migration"], request=SignIn, responses={200: PlannerOut, **_REFUSED})
+    @extend_schema(tags=["migration"], request=PoolSignIn, responses={200: PlannerOut, **_REFUSED})
     def post(self, _request: ApiRequest, pk: int) -> Response:
         """Sign for a point of the checklist, or take it back."""
         self.administrator()
