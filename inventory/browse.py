@@ -2,20 +2,19 @@
 
 The database is asked once for the number of devices per cell (`inventory.browse_cells`); every facet that
 cells decide is counted from that little table, as is the total, as is the position of any page in any order.
-What they do not decide (free text, node, pool, what matches single devices) narrows the counted rows.
+What they do not decide narrows the rows that are counted: node, pool and what matches single devices in the
+database (`inventory.browse_rows`), free text in memory (`inventory.browse_racks`, `inventory.browse_hits`).
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial
 from itertools import groupby
-from operator import or_
 from typing import Any
 
-from django.db import connection
-from django.db.models import Count, F, Q, QuerySet
-from django.utils.translation import gettext_lazy as _
+from django.db.models import Count, QuerySet
 
+from inventory import browse_places
 from inventory.browse_cells import (
     BACKEND_LABELS,
     CELL_FACETS,
@@ -31,16 +30,16 @@ from inventory.browse_cells import (
     told_state,
     value_label,
     value_place,
-    within,
 )
 from inventory.browse_counted import PLUGIN, CountedSearch
 from inventory.browse_counts import Counted, counts_of
+from inventory.browse_hits import Hits, only, positions, states_of
+from inventory.browse_rows import Admitted, TableRows, admitted, mentions, of_classes, pools_named, stands_for
 from inventory.expressions import Meaning, meaning_of
 from inventory.filters import DeviceFilter
-from inventory.models import ClassProfile, Device, DeviceProfile, Pool
+from inventory.models import ClassProfile, Device, DeviceProfile
 from portal.lists import Facet, value_id
 from portal.lists import Value as FacetValue
-from portal.sql import among
 
 __all__ = [
     "BACKEND_LABELS",
@@ -59,16 +58,8 @@ __all__ = [
     "value_label",
 ]
 
-NODES_SHOWN = 8
-# Up to here it is cheaper to fetch a group of devices and sort it than to walk an index past all the others.
-SMALL_GROUP = 2_000
-# Two or three characters are part of some hexadecimal number or other.
-MIN_HARDWARE_TEXT = 4
-# Up to here the devices that a text names are found once and then known by their keys.
+# Up to here the devices that a text finds are asked for by their keys.
 FEW = 2_000
-POOLS_SHOWN = 8
-# The order of the racks; the index `device_browse` holds it together with all that cells need.
-_ROW_ORDER = ("node_name", "name", "pool_id")
 
 
 class DeviceSearch:
@@ -95,7 +86,7 @@ class DeviceSearch:
 
     def rows(self) -> QuerySet[Device]:
         """All matching devices, unordered: for exports and the REST API."""
-        return self._narrowed(self.cells)
+        return self._table_rows.of(self.cells)
 
     def page(self, *, offset: int, limit: int) -> list[Device]:
         """`limit` matching devices from `offset` on, in the wanted order, with profile and pool."""
@@ -105,7 +96,7 @@ class DeviceSearch:
         for cells, start, stop in first:
             ids += self._ids(cells, start, stop)
         if between:
-            ids += self._ids_of_whole([cells for cells, _start, _stop in between])
+            ids += self._answers.ids_of_whole([cells for cells, _start, _stop in between])
         for cells, start, stop in last:
             ids += self._ids(cells, start, stop)
         rank = {pk: place for place, pk in enumerate(ids)}
@@ -181,44 +172,71 @@ class DeviceSearch:
     # --- what is counted -------------------------------------------------------------------------
 
     @cached_property
-    def _rows(self) -> QuerySet[Device]:
+    def _found(self) -> Sequence[int] | None:
+        """Positions in the racks of what satisfies all that cells do not decide; None where no word narrows
+        it."""
+        flags = self._words
+        if not flags:
+            return None
+        racks = self.facts.racks
+        nodes, pools = self.wanted.values("node"), self.wanted.values("pool")
+        if nodes or pools:
+            keys = set(pools_named(pools, facts=self.facts).values_list("pk", flat=True)) if pools else None
+            flags = [*flags, racks.at(nodes=frozenset(nodes), pools=keys)]
+        found = positions(racks, flags)
+        for admitted_ones in self._singles:
+            found = only(racks, found, admitted_ones.test())
+        return found
+
+    @cached_property
+    def _words(self) -> list[bytes]:
+        """For each word that not everything has, the devices that have it."""
+        flags = []
+        for term in self.wanted.terms:
+            kinds, clusters = stands_for(term, facts=self.facts)
+            if len(kinds) == len(self.facts.profiles) or len(clusters) == len(self.facts.coverage):
+                continue
+            found = self.facts.racks.having(term, kinds=kinds, clusters=clusters)
+            if not all(found):
+                flags.append(found)
+        return flags
+
+    @cached_property
+    def _singles(self) -> list[Admitted]:
+        """Where the expression or the chosen classes tell devices of one kind apart, those they admit."""
+        found = [] if self._single_class is None else [self._single_class]
+        if self.meaning is not None and self.meaning.singly:
+            kinds = [(cluster, kind) for cluster, kinds in self.meaning.kinds.items() for kind in kinds]
+            found.append(admitted(kinds, self.meaning.devices))
+        return found
+
+    @cached_property
+    def _answers(self) -> TableRows | Hits:
+        found = self._found
+        if found is not None and len(found) > FEW:
+            clusters = [known.cluster for known in self.facts.coverage.values()]
+            return Hits(self.facts.racks, found, states_of(self.facts.racks, clusters))
+        return self._table_rows
+
+    @cached_property
+    def _table_rows(self) -> TableRows:
         """Rows that satisfy all that cells do not decide: free text, node, classes of single devices."""
         rows = Device.objects.all()
-        if self.wanted.terms:
+        found = self._found
+        if found is not None and len(found) <= FEW:
+            keys = self.facts.racks.keys
+            rows = rows.filter(pk__in=[keys[position] for position in found])
+            return TableRows(rows, table=lambda: self._table)
+        if found is not None:
             for term in self.wanted.terms:
-                rows = rows.filter(self._mentions(term))
-            # In the order of the racks, so that it is read from the index of that order.
-            few = list(rows.order_by(*_ROW_ORDER).values_list("pk", flat=True)[: FEW + 1])
-            if len(few) <= FEW:
-                rows = Device.objects.filter(pk__in=few)
+                rows = rows.filter(mentions(term, facts=self.facts))
         if nodes := self.wanted.values("node"):
             rows = rows.filter(node_name__in=nodes)
         if pools := self.wanted.values("pool"):
-            rows = rows.filter(pool__in=self._pools_named(pools).values("pk"))
-        if self.meaning is not None and self.meaning.singly:
-            whole = (Q(cluster=pk, profile__in=kinds) for pk, kinds in self.meaning.kinds.items() if kinds)
-            rows = rows.filter(reduce(or_, whole, among("pk", self.meaning.devices)))
-        return rows.filter(self._single_class) if self._single_class else rows
-
-    def _mentions(self, term: str) -> Q:
-        """The term is found in the device's name, node, pool, hardware id, kind or cluster."""
-        low = term.casefold()
-        kinds = [p.pk for p in self.facts.profiles.values() if low in _words(p)]
-        clusters = [pk for pk, c in self.facts.coverage.items() if low in c.cluster.name]
-        if len(kinds) == len(self.facts.profiles) or len(clusters) == len(self.facts.coverage):
-            return Q()
-        hardware = Q()
-        if len(term) >= MIN_HARDWARE_TEXT:
-            hardware = Q(pk__in=_keys(Device.objects.filter(hardware_id__icontains=term), at_most=FEW))
-        return (
-            # Kubernetes keeps these names in lower case: no need to fold a hundred thousand of them.
-            Q(name__contains=low)
-            | Q(node_name__contains=low)
-            | Q(pool__in=_keys(Pool.objects.filter(name__contains=low), at_most=FEW // 20))
-            | Q(profile__in=kinds)
-            | Q(cluster__in=clusters)
-            | hardware
-        )
+            rows = rows.filter(pool__in=pools_named(pools, facts=self.facts).values("pk"))
+        for one in self._singles:
+            rows = rows.filter(one.condition)
+        return TableRows(rows, table=lambda: self._table)
 
     @cached_property
     def _table(self) -> list[Cell]:
@@ -245,23 +263,13 @@ class DeviceSearch:
     def _counts(self) -> Iterable[Counted]:
         if self._whole_fleet:
             return counts_of(coverage.cluster for coverage in self.facts.coverage.values())
-        rows = self._rows.order_by()
-        columns = ("profile_id", "cluster_id", "state", "health")
-        if self.wanted.terms and _plans_without_statistics():
-            # Grouped by what no index orders, so that the rows come from the one that holds the text.
-            rows = rows.annotate(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-            columns = ("walked_kind", "walked_place", "state", "health")
-        counted: Iterable[Any] = rows.values_list(*columns).annotate(Count("pk"))
-        return counted
+        return self._answers.counts()
 
     @property
     def _whole_fleet(self) -> bool:
-        """Whether cells alone decide: `_rows` leaves nothing out."""
+        """Whether cells alone decide: nothing else leaves anything out."""
         wanted = self.wanted
-        singly = self.meaning is not None and self.meaning.singly
-        return not (
-            wanted.terms or wanted.values("node") or wanted.values("pool") or singly or self._single_class
-        )
+        return not (self._words or wanted.values("node") or wanted.values("pool") or self._singles)
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -323,8 +331,7 @@ class DeviceSearch:
 
     def places(self, start: int, stop: int) -> list[str]:
         """Nodes of the matching devices `start` to `stop` in the order of the racks, forwards."""
-        rows = self._narrowed(self.cells).order_by(*_ROW_ORDER)
-        return list(rows.values_list("node_name", flat=True)[start:stop])
+        return self._answers.nodes_at(self.cells, start, stop)
 
     def _ids(self, cells: Sequence[Cell], start: int, stop: int) -> list[int]:
         size = sum(cell.count for cell in cells)
@@ -333,49 +340,18 @@ class DeviceSearch:
         from_end = start > size - stop
         if from_end:
             start, stop = size - stop, size - start
-        order = [f"-{column}" if backwards != from_end else column for column in _ROW_ORDER]
-        ids = list(self._narrowed(cells).order_by(*order).values_list("pk", flat=True)[start:stop])
+        ids = self._answers.ids(cells, start, stop, backwards=backwards != from_end)
         return ids[::-1] if from_end else ids
-
-    def _ids_of_whole(self, groups: Sequence[Sequence[Cell]]) -> list[int]:
-        """All rows of several groups, group by group: one query however many, since each is small."""
-        places = {
-            (cell.profile.pk, cell.cluster.pk, cell.stored_state, cell.stored_health): place
-            for place, cells in enumerate(groups)
-            for cell in cells
-        }
-        rows = self._narrowed([cell for cells in groups for cell in cells]).order_by(*_ROW_ORDER)
-        found = list(rows.values_list("pk", "profile_id", "cluster_id", "state", "health"))
-        # A row that changed between two queries of this request has lost its place.
-        found.sort(key=lambda row: places.get(row[1:], len(places)))
-        return [row[0] for row in found]
-
-    def _narrowed(self, cells: Sequence[Cell]) -> QuerySet[Device]:
-        """The rows of some cells of the table."""
-        if len(cells) == len(self._table):
-            return self._rows
-        small = sum(cell.count for cell in cells) <= SMALL_GROUP
-        if small or not _plans_without_statistics():
-            return self._rows.filter(within(cells, self._table, kind="profile_id", place="cluster_id"))
-        # "+ 0" keeps it from looking so many rows up one by one by kind: it walks the order's index instead.
-        walked = self._rows.alias(walked_kind=F("profile_id") + 0, walked_place=F("cluster_id") + 0)
-        return walked.filter(within(cells, self._table, kind="walked_kind", place="walked_place"))
 
     # --- classes and nodes -----------------------------------------------------------------------
 
     @cached_property
-    def _single_class(self) -> Q | None:
-        """The choice of classes as a condition on rows, where cells cannot decide it."""
+    def _single_class(self) -> Admitted | None:
+        """What the chosen classes admit, where cells cannot decide it."""
         chosen = self.wanted.values("class")
         if not self.facts.single_classes.intersection(chosen):
             return None
-        single = ClassProfile.objects.filter(device_class__name__in=chosen).exclude(device=None)
-        by_cluster: dict[int, list[int]] = defaultdict(list)
-        for (cluster_id, profile_id), names in self.facts.classes.items():
-            if names.intersection(chosen):
-                by_cluster[cluster_id].append(profile_id)
-        whole = (Q(cluster=cluster, profile__in=profiles) for cluster, profiles in by_cluster.items())
-        return reduce(or_, whole, Q(pk__in=single.values("device")))
+        return of_classes(chosen, facts=self.facts)
 
     def _class_counts(self) -> Counter[str]:
         others = self._without("class")
@@ -404,76 +380,20 @@ class DeviceSearch:
         return FacetValue(value, value_label(facet, value), count, chosen, value_id(facet, value))
 
     def _nodes(self) -> Facet:
-        """The chosen nodes and the first others; a fleet has thousands, which are found by typing."""
-        chosen = self.wanted.values("node")
-        rows = self._without("node").rows().exclude(node_name="").order_by("node_name")
-        counted = rows.values_list("node_name").annotate(Count("pk"))
-        others = self._without("node").counted
-        units = others.by_node()
-        first = list(counted[: NODES_SHOWN + 1])
-        first_units = list(units[: NODES_SHOWN + 1]) if others.groups else []
-        names = sorted({name for name, _count in (*first, *first_units)})
-        values = dict.fromkeys(names[:NODES_SHOWN], 0)
-        if missing := set(chosen) - set(values):
-            values |= dict.fromkeys(missing, 0)
-            first += counted.filter(node_name__in=missing)
-            first_units += units.filter(node_name__in=missing) if others.groups else []
-        # A node may be in both, and a missing one in neither.
-        for name, count in (*dict(first).items(), *dict(first_units).items()):
-            if name in values:
-                values[name] += count
-        listed = [self._facet_value("node", v, n) for v, n in sorted(values.items())]
-        return Facet("node", _("Node"), listed, more=len(names) > NODES_SHOWN)
+        found = self._without("node")._as_found()
+        return browse_places.nodes(
+            found, chosen=self.wanted.values("node"), told=partial(self._facet_value, "node")
+        )
 
     def _pools(self, nodes: Facet) -> Facet:
-        """The chosen pools, and those of the nodes that are listed or of no node: a large fleet has a pool or
-        more per node."""
-        chosen = self.wanted.values("pool")
-        others = self._without("pool")
-        if chosen:
-            nodes = others._nodes()
-        rows = others.rows().order_by()
-        near = rows.filter(node_name__in=[*(value.value for value in nodes.values), ""])
-        named = (
-            near.order_by("pool__driver", "pool__name").values_list("pool__driver", "pool__name").distinct()
+        chosen, others = self.wanted.values("pool"), self._without("pool")
+        return browse_places.pools(
+            others._as_found(),
+            near=others._nodes() if chosen else nodes,
+            chosen=chosen,
+            told=partial(self._facet_value, "pool"),
+            facts=self.facts,
         )
-        first = [f"{driver}/{name}" for driver, name in named[: POOLS_SHOWN + 1]]
-        more = len(first) > POOLS_SHOWN or nodes.more
-        by_name = dict.fromkeys([*first[:POOLS_SHOWN], *chosen], 0)
-        # Clusters may have pools of the same name.
-        pools = {
-            pk: f"{driver}/{name}"
-            for pk, driver, name in self._pools_named(by_name).values_list("pk", "driver", "name")
-        }
-        for pk, count in rows.filter(pool__in=pools).values_list("pool_id").annotate(Count("pk")):
-            by_name[pools[pk]] += count
-        listed = [self._facet_value("pool", name, n) for name, n in sorted(by_name.items())]
-        return Facet("pool", _("Pool"), listed, more=more)
 
-    def _pools_named(self, names: Iterable[str]) -> QuerySet[Pool]:
-        """Pools by "driver/name"."""
-        parts = [(driver, pool) for driver, _slash, pool in (name.partition("/") for name in names)]
-        wanted = (Q(driver=driver, name=pool) for driver, pool in parts)
-        # Said apart, too, so that they are found in the index of (cluster, driver, name).
-        near = Pool.objects.filter(
-            cluster__in=self.facts.coverage,
-            driver__in={driver for driver, _pool in parts},
-            name__in={pool for _driver, pool in parts},
-        )
-        return near.filter(reduce(or_, wanted, Q(pk__in=())))
-
-
-def _plans_without_statistics() -> bool:
-    """SQLite guesses that any equality is selective; PostgreSQL knows how many rows there are of what."""
-    return connection.vendor == "sqlite"
-
-
-def _keys(rows: QuerySet[Any], *, at_most: int) -> Any:
-    """The rows' keys where they are few (asked once, used in several queries), else a subquery."""
-    keys = list(rows.values_list("pk", flat=True)[: at_most + 1])
-    return keys if len(keys) <= at_most else rows.values("pk")
-
-
-def _words(profile: DeviceProfile) -> str:
-    words = (product_name(profile), profile.driver, profile.vendor, profile.kind)
-    return " ".join(words).casefold()
+    def _as_found(self) -> browse_places.Found:
+        return browse_places.Found(rows=self._answers, cells=self.cells, counted=self.counted)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django_stubs_ext import StrOrPromise
 
 from inventory.browse_counted import PLUGIN
+from inventory.browse_racks import Racks, racks_of
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.filters import is_number
 from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
@@ -89,6 +90,11 @@ class FleetFacts:
     # Names of the classes that tell devices of one kind apart (they read identity attributes).
     single_classes: frozenset[str]
 
+    @cached_property
+    def racks(self) -> Racks:
+        """All devices by position; made where nobody asked for them since the fleet changed."""
+        return racks_of(known.cluster for known in self.coverage.values())
+
     @classmethod
     def load(cls, *, now: datetime) -> "FleetFacts":
         names: dict[tuple[int, int], set[str]] = defaultdict(set)
@@ -104,6 +110,12 @@ class FleetFacts:
             classes={key: frozenset(values) for key, values in names.items()},
             single_classes=frozenset(single.distinct()),
         )
+
+
+def words_of(profile: DeviceProfile) -> str:
+    """What a kind of device is found by, folded."""
+    words = (product_name(profile), profile.driver, profile.vendor, profile.kind)
+    return " ".join(words).casefold()
 
 
 def told_state(device: Device, coverage: Mapping[int, Coverage]) -> str:

@@ -12,8 +12,9 @@ from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from inventory import browse
+from inventory import browse, browse_rows
 from inventory.browse import STATE_ORDER, UNKNOWN, DeviceSearch, FleetFacts, product_name
+from inventory.browse_racks import MIN_HARDWARE_TEXT
 from inventory.filters import SORTS, DeviceFilter
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
@@ -147,7 +148,7 @@ def mentions(device: Device, term: str) -> bool:
     profile = device.profile
     places = [device.name, device.node_name, device.pool.name, device.cluster.name]
     kinds = [product_name(profile), profile.driver, profile.vendor, profile.kind]
-    if len(term) >= browse.MIN_HARDWARE_TEXT:
+    if len(term) >= MIN_HARDWARE_TEXT:
         places.append(device.hardware_id)
     return any(term.casefold() in text.casefold() for text in (*places, *kinds))
 
@@ -175,7 +176,7 @@ def passing(
 @pytest.mark.parametrize("query", SEARCHES)
 def test_results_and_facets_equal_a_recount(query: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browse, "FEW", few)
-    monkeypatch.setattr(browse, "SMALL_GROUP", few)
+    monkeypatch.setattr(browse_rows, "SMALL_GROUP", few)
     fleet, found = look_at_all(), search(query)
     expected = passing(fleet, found.wanted)
     assert found.total == len(expected)
