@@ -29,7 +29,7 @@ from portal.api import ApiListView, Problem
 class ClassVersionOut(serializers.ModelSerializer[ClassVersion]):
     cluster = serializers.SlugRelatedField(slug_field="name", read_only=True)  # type: ignore[var-annotated]  # the stub wants the related model
     actor = serializers.SlugRelatedField(  # type: ignore[var-annotated]  # as above
-        slug_field="username", read_only=True, help_text="Null where it was not the desk."
+        slug_field="username", read_only=True, allow_null=True, help_text="Null where it was not the desk."
     )
 
     class Meta:

@@ -290,6 +290,10 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": r"/api/v[0-9]+",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "portal.accounts.schema.with_problems",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "RequestState": "claims.models.Request.State",
         "NotificationKind": "portal.accounts.notifications.kinds.Kind",
@@ -304,6 +308,10 @@ SPECTACULAR_SETTINGS = {
         "QuotaKind": "claims.models.Quota.Kind",
         "ChargeKind": "claims.models.Charge.Kind",
         "StatementState": "claims.models.Statement.State",
+        "AdjustmentState": "claims.models.Adjustment.State",
+        "DisputeState": "claims.models.Dispute.State",
+        "StatementMove": "claims.rest.statement_moves.ACTIONS",
+        "StatementMoveOfAll": "claims.rest.statement_moves.ACTIONS_FOR_ALL",
         "PoolStage": "claims.models.PoolPlan.Stage",
         "PlacementStage": "claims.models.Placement.Stage",
         "PoolWay": "claims.models.PoolPlan.Way",
@@ -317,6 +325,11 @@ SPECTACULAR_SETTINGS = {
         "DiagnosisState": "inventory.models.DiagnosisTask.State",
         "QueuedWorkloadState": "inventory.models.QueuedWorkload.State",
         "CdiState": "inventory.cdi.words.STATES",
+        "ClassProposalState": "inventory.models.ClassProposal.State",
+        "ClassProposalKind": "inventory.models.ClassProposal.Kind",
+        "ProposalTargetState": "inventory.models.ProposalTarget.State",
+        "ProposalOutcome": "inventory.models.ProposalTarget.Outcome",
+        "ProposalEntryKind": "inventory.models.ProposalEntry.Kind",
         "NodeTokenState": "inventory.cdi.api_tokens.STATES",
     },
 }

@@ -5,7 +5,7 @@ The forecast is the simplest that can be told in a sentence: what was charged so
 month what is held now at its present rate. It is told as a forecast, with that sentence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from decimal import Decimal
@@ -118,6 +118,31 @@ def standings(
     ]
 
 
+def standings_of(*, projects: Collection[Project], zone: tzinfo, now: datetime) -> list[Standing]:
+    """The budgets of many projects, in order of slug and currency; a fixed number of queries."""
+    rows = Budget.objects.filter(project__in=projects).select_related("project")
+    found = list(rows.order_by("project__slug", "currency"))
+    if not found:
+        return []
+    start, end = Month.of(now, zone).bounds(zone)
+    prices, of = price_list(), sorted({row.project_id for row in found})
+    spent, expected = (
+        _by_project(charges(start=start, end=end, now=at, projects=of, prices=prices)) for at in (now, end)
+    )
+    nothing = Fraction(0)
+    return [
+        Standing(
+            budget=row,
+            forecast=Forecast(
+                currency=row.currency,
+                spent=spent.get((row.project_id, row.currency), nothing),
+                expected=expected.get((row.project_id, row.currency), nothing),
+            ),
+        )
+        for row in found
+    ]
+
+
 def set_budget(
     *,
     project: Project,
@@ -176,20 +201,18 @@ def watch(*, zone: tzinfo, now: datetime) -> int:
     """Tell the leads of every project whose budget has passed a threshold this month, once each; how many
     were told of."""
     month, told = str(Month.of(now, zone)), 0
-    prices = price_list()
-    projects = Project.objects.filter(budgets__isnull=False, archived_at=None).distinct()
-    for project in projects:
-        for standing in standings(project=project, zone=zone, now=now, prices=prices):
-            passed = [t for t in standing.budget.thresholds if standing.percent >= t]
-            for threshold in passed:
-                with transaction.atomic():
-                    _alert, new = BudgetAlert.objects.get_or_create(
-                        budget=standing.budget, month=month, threshold=threshold, defaults={"told_at": now}
-                    )
-                    # Only the highest is told when several are passed at once.
-                    if new and threshold == passed[-1]:
-                        _tell(standing, month, threshold, now=now)
-                        told += 1
+    projects = list(Project.objects.filter(budgets__isnull=False, archived_at=None).distinct())
+    for standing in standings_of(projects=projects, zone=zone, now=now):
+        passed = [t for t in standing.budget.thresholds if standing.percent >= t]
+        for threshold in passed:
+            with transaction.atomic():
+                _alert, new = BudgetAlert.objects.get_or_create(
+                    budget=standing.budget, month=month, threshold=threshold, defaults={"told_at": now}
+                )
+                # Only the highest is told when several are passed at once.
+                if new and threshold == passed[-1]:
+                    _tell(standing, month, threshold, now=now)
+                    told += 1
     return told
 
 
@@ -236,6 +259,15 @@ def _exact(told: Statement) -> dict[str, Fraction]:
     for line in told.lines:
         if line.exact is not None:
             sums[line.currency] = sums.get(line.currency, Fraction(0)) + line.exact
+    return sums
+
+
+def _by_project(told: Statement) -> dict[tuple[int | None, str], Fraction]:
+    sums: dict[tuple[int | None, str], Fraction] = {}
+    for line in told.lines:
+        if line.exact is not None:
+            key = line.project_id, line.currency
+            sums[key] = sums.get(key, Fraction(0)) + line.exact
     return sums
 
 

@@ -6,6 +6,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from claims.models import Charge, Dispute, DisputeEntry
+from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
 
@@ -83,3 +84,14 @@ def _said(text: str) -> str:
     if not text.strip():
         raise UnableToDispute(_("Say what is wrong, in a few words."))
     return text.strip()[:1000]
+
+
+def steps_of(user: User, dispute: Dispute) -> list[str]:
+    """The states that somebody may put a dispute into, or leave it in."""
+    keeps, leads = access.may_keep_accounts(user), access.may_lead(user, dispute.project)
+    steps = [State.OPEN.value] if keeps or leads else []
+    if keeps:
+        steps += [State.ACCEPTED.value, State.REJECTED.value]
+    if leads:
+        steps.append(State.WITHDRAWN.value)
+    return steps

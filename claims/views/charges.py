@@ -154,13 +154,13 @@ def dispute_detail(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _steps(user: User, dispute: Dispute) -> list[tuple[str, str]]:
     """What somebody may do with a dispute."""
-    keeps, leads = access.may_keep_accounts(user), access.may_lead(user, dispute.project)
-    steps = [(Dispute.State.OPEN.value, _("Answer"))] if keeps or leads else []
-    if keeps:
-        steps += [(Dispute.State.ACCEPTED.value, _("Accept")), (Dispute.State.REJECTED.value, _("Reject"))]
-    if leads:
-        steps.append((Dispute.State.WITHDRAWN.value, _("Withdraw")))
-    return steps
+    labels: dict[str, str] = {
+        Dispute.State.OPEN: _("Answer"),
+        Dispute.State.ACCEPTED: _("Accept"),
+        Dispute.State.REJECTED: _("Reject"),
+        Dispute.State.WITHDRAWN: _("Withdraw"),
+    }
+    return [(state, labels[state]) for state in disputing.steps_of(user, dispute)]
 
 
 # --- adjustments --------------------------------------------------------------------------------------

@@ -44,3 +44,50 @@ class Schema(AutoSchema):
     def get_extensions(self) -> dict[str, Any]:
         scope = needed_scope(self.view, self.method)
         return {"x-scope": scope.value} if scope is not None else {}
+
+
+# Whatever is called may be answered so.
+_ALWAYS = {"401": "Not signed in.", "403": "Not permitted."}
+_WITH_PATH = {"404": "There is no such object, or the caller may not know of it."}
+_WITH_INPUT = {"400": "Something that was sent cannot be read."}
+_WITH_POST = {
+    "409": "In conflict with what there is; or the Idempotency-Key is in use.",
+    "422": "Cannot be done; or the Idempotency-Key was used with another body.",
+}
+_METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def with_problems(
+    result: dict[str, Any],
+    generator: object,  # noqa: ARG001 - the hook's signature
+    request: object,  # noqa: ARG001
+    public: bool,  # noqa: ARG001, FBT001
+) -> dict[str, Any]:
+    """Every operation says what it answers with when it does not succeed: a problem document (RFC 9457)."""
+    if "Problem" not in result["components"]["schemas"]:
+        return result
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for path in result["paths"].values():
+        for method in _METHODS:
+            if method in path:
+                _add_problems(path[method], method, content)
+    return result
+
+
+def _add_problems(operation: dict[str, Any], method: str, content: dict[str, Any]) -> None:
+    parameters = operation.get("parameters", [])
+    said = dict(_ALWAYS)
+    if any(parameter["in"] == "path" for parameter in parameters):
+        said |= _WITH_PATH
+    if "requestBody" in operation or any(parameter["in"] == "query" for parameter in parameters):
+        said |= _WITH_INPUT
+    if method == "post":
+        said |= _WITH_POST
+    responses = operation["responses"]
+    for status, description in (*said.items(), ("default", "Any other problem.")):
+        responses.setdefault(status, {"description": description})
+    for status, response in responses.items():
+        if status == "default" or status.startswith("4"):
+            response["content"] = content
+            response["description"] = response.get("description") or said.get(status, "A problem.")
+    operation["responses"] = dict(sorted(responses.items()))

@@ -1,5 +1,6 @@
 """A month of money for tests of pages: charges, a statement in review, a dispute, an adjustment, a budget."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -43,10 +44,15 @@ def make_money(cast: Cast, book: PriceBook, *, size: int = 1) -> dict[str, Any]:
     return {"charge": charges[0].pk, "dispute": disputes[0].pk, "adjustment": adjustment.pk}
 
 
+def source(number: int) -> str:
+    """What a charge of the month is for: a digest, as of an interval of the ledger."""
+    return hashlib.sha256(f"interval {number}".encode()).hexdigest()
+
+
 def _charge(cast: Cast, book: PriceBook, at: datetime, number: int) -> Charge:
     charge = Charge(
         kind=Charge.Kind.USAGE,
-        source=f"source-{number}",
+        source=source(number),
         month=str(JANUARY),
         started_us=us(at),
         ended_us=us(at + timedelta(hours=7, minutes=20)),

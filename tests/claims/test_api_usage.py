@@ -14,7 +14,7 @@ from claims.models import Charge, PriceBook
 from claims.money.rating import content_of
 from portal.accounts.models import ApiToken, User
 from tests.cast import Cast, make_cast
-from tests.claims.money import make_money
+from tests.claims.money import make_money, source
 
 USAGE, ROWS = "/api/v1/usage/", "/api/v1/charges/"
 JANUARY = "from=2026-01-01&to=2026-01-31"
@@ -38,8 +38,8 @@ def book(cast: Cast) -> PriceBook:
 def month(cast: Cast, book: PriceBook) -> Cast:
     """January: six uses, one of them without a price, and a credit."""
     make_money(cast, book)
-    Charge.objects.filter(source="source-5").update(list_micros=None, currency="")
-    first = Charge.objects.get(source="source-0")
+    Charge.objects.filter(source=source(5)).update(list_micros=None, currency="")
+    first = Charge.objects.get(source=source(0))
     Charge.objects.filter(pk=first.pk).update(person=cast.member)
     credit = Charge(
         kind=Charge.Kind.CREDIT, source="credit", month="2026-01", started_us=first.started_us,
@@ -186,7 +186,7 @@ def test_an_answer_that_is_known_is_not_sent_again(month: Cast) -> None:
             first = get(month.finance, url, f"{JANUARY}&format={form}")
             again = get(month.finance, url, f"{JANUARY}&format={form}", **{"if-none-match": first["ETag"]})
             assert (again.status_code, again["ETag"]) == (304, first["ETag"])
-            charge = Charge.objects.get(source="source-1")
+            charge = Charge.objects.get(source=source(1))
             charge.discount_micros += 1
             charge.content = content_of(charge)
             charge.save()
