@@ -53,6 +53,10 @@ class Room:
         self._made.append((resource, space, made["metadata"]["name"]))
         return made
 
+    def expect(self, resource: Resource, name: str) -> None:
+        """Have an object removed at the end that somebody else may make."""
+        self._made.append((resource, self.namespace if resource.namespaced else "", name))
+
     def open(self) -> "Room":
         """Make the namespace, and wait until Pods can be made in it."""
         body = {
