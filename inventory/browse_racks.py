@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
+from operator import or_
 
 import msgspec
 
@@ -25,7 +26,7 @@ ROW_ORDER = ("node_name", "name", "pool_id")
 MIN_HARDWARE_TEXT = 4
 # Words of which the devices are remembered, a byte for each device.
 WORDS_KEPT = 8
-# Up to so many hardware ids are looked up one by one in the text of all of them.
+# Up to so many hits are looked up one by one in the text of all hardware ids.
 _FEW = 500
 
 
@@ -116,9 +117,15 @@ class Racks:
             spots = [so or cluster in clusters for so, cluster in zip(spots, self.clusters, strict=True)]
         for start, stop in self._runs(spots):
             found[start:stop] = b"\1" * (stop - start)
-        if hardware:
-            for position in self._hardware.having(low):
-                found[position] = 1
+        if not hardware:
+            return found
+        if self._hardware.count(low) > _FEW:
+            return bytes(map(or_, found, [low in line for line in self._hardware.split("\n")]))
+        at = position = behind = 0
+        while (at := self._hardware.find(low, at)) >= 0:
+            position += self._hardware.count("\n", behind, at)
+            found[position], behind = 1, at
+            at += len(low)
         return found
 
     def at(self, *, nodes: Collection[str] = (), pools: Collection[int] | None = None) -> bytes:
@@ -146,40 +153,22 @@ class Racks:
         ]
 
     @cached_property
-    def _hardware(self) -> "_Hardware":
-        rows = Device.objects.exclude(hardware_id="").order_by()
-        told = rows.aggregate(keys=KeyList("pk"), texts=TextList("hardware_id"))
+    def _hardware(self) -> str:
+        """The hardware ids, a line for each position; a word has no white space in it, whatever drivers
+        publish."""
+        told = Device.objects.exclude(hardware_id="").aggregate(
+            keys=KeyList("pk"), texts=TextList("hardware_id")
+        )
         keys = msgspec.json.decode(told["keys"] or b"[]", type=list[int])
         texts = msgspec.json.decode(told["texts"] or b"[]", type=list[str])
-        return _Hardware([self.places.get(key, -1) for key in keys], texts)
-
-
-class _Hardware:
-    """Hardware ids as one text, a line for each; `positions` says whose they are, -1 = nobody's."""
-
-    def __init__(self, positions: Sequence[int], texts: Sequence[str]) -> None:
-        self._positions = positions
-        text = "\n".join(texts).casefold()
-        if text.count("\n") + 1 > max(len(texts), 1):
-            # Drivers may publish what they like. No word has white space in it.
-            text = "\n".join(" ".join(one.split()) for one in texts).casefold()
-        self._text = text
-
-    def having(self, low: str) -> Iterator[int]:
-        """Positions of the devices with such a part in their hardware id."""
-        count = self._text.count(low)
-        if not count:
-            return
-        if count > _FEW:
-            lines = [low in line for line in self._text.split("\n")]
-        else:
-            lines = [False] * len(self._positions)
-            at = line = counted = 0
-            while (at := self._text.find(low, at)) >= 0:
-                line += self._text.count("\n", counted, at)
-                lines[line], counted = True, at
-                at += 1
-        yield from (position for position in compress(self._positions, lines) if position >= 0)
+        lines = [""] * len(self)
+        for key, text in zip(keys, texts, strict=True):
+            if (position := self.places.get(key)) is not None:
+                lines[position] = text
+        whole = "\n".join(lines).casefold()
+        if whole.count("\n") >= max(len(lines), 1):
+            whole = "\n".join(" ".join(line.split()) for line in lines).casefold()
+        return whole
 
 
 _lock = threading.Lock()
