@@ -67,7 +67,7 @@ class ClassProposal(models.Model):
 
 class ProposalTarget(models.Model):
     """What a proposal makes of the class on one cluster, and how far that is. Specs are normalised to
-    resource.k8s.io/v1; None = there is no class. Labels None = they stay as they are."""
+    resource.k8s.io/v1; None = there is no class. Labels and annotations None = they stay as they are."""
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waits")
@@ -96,10 +96,12 @@ class ProposalTarget(models.Model):
     # What it was drawn from.
     base = models.JSONField(null=True)
     base_labels = models.JSONField(default=dict)
+    base_annotations = models.JSONField(default=dict)
     base_uid = models.CharField(max_length=63, blank=True)
     base_version = models.CharField(max_length=63, blank=True)
     wanted = models.JSONField(null=True)
     wanted_labels = models.JSONField(null=True)
+    wanted_annotations = models.JSONField(null=True)
     # `inventory.proposals.effects`, as of the drawing; None for what was done at once.
     effect = models.JSONField(null=True)
     # Of a deletion: who uses the class, as was confirmed: ["ResourceClaim team/train", …].

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inventory import describe
+from inventory.models import ProposalTarget
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,24 @@ class Row:
         return self.left != self.right
 
 
-def side_by_side(
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-    *,
-    labels: tuple[Mapping[str, str], Mapping[str, str] | None] = ({}, None),
-) -> Sequence[Row]:
-    """Both as YAML; None is no class. `labels` before and after, shown where they would change too."""
-    old, new = _lines(before, labels[0], labels), _lines(after, labels[1], labels)
+def diff_of(target: ProposalTarget) -> Sequence[Row]:
+    """What is before the change and after it; labels and annotations only where they would change too."""
+    marks = {
+        "labels": (target.base_labels, target.wanted_labels),
+        "annotations": (target.base_annotations, target.wanted_annotations),
+    }
+    told = {kind: pair for kind, pair in marks.items() if pair[1] is not None}
+    before = {kind: dict(pair[0]) for kind, pair in told.items()}
+    after = {kind: dict(pair[1] or {}) for kind, pair in told.items()}
+    return side_by_side(
+        None if target.base is None else {**before, "spec": target.base},
+        None if target.wanted is None else {**after, "spec": target.wanted},
+    )
+
+
+def side_by_side(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Sequence[Row]:
+    """Both as YAML; None is nothing at all."""
+    old, new = ([] if one is None else describe.as_yaml(dict(one)).splitlines() for one in (before, after))
     rows: list[Row] = []
     for kind, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         left: list[str | None] = [*old[i:j]]
@@ -38,14 +49,3 @@ def side_by_side(
             right += [None] * (longer - len(right))
         rows += [Row(a, b) for a, b in zip(left, right, strict=True)]
     return rows
-
-
-def _lines(
-    spec: Mapping[str, Any] | None,
-    own: Mapping[str, str] | None,
-    labels: tuple[Mapping[str, str], Mapping[str, str] | None],
-) -> list[str]:
-    if spec is None:
-        return []
-    told: dict[str, Any] = {} if labels[1] is None else {"labels": dict(own or {})}
-    return describe.as_yaml({**told, "spec": dict(spec)}).splitlines()

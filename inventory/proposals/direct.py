@@ -42,6 +42,7 @@ def note(
         position=1,
         base=class_history.spec_of(before) if before is not None else None,
         base_labels=dict(old.get("labels") or {}),
+        base_annotations=dict(old.get("annotations") or {}),
         base_uid=str(old.get("uid", "")),
         base_version=str(old.get("resourceVersion", "")),
         wanted=class_history.spec_of(after) if after is not None else None,

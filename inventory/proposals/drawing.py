@@ -35,11 +35,13 @@ class UnableToPropose(Exception):
 
 @dataclass(frozen=True)
 class Draft:
-    """What the class shall be on one cluster; spec None = no class, labels None = as they are."""
+    """What the class shall be on one cluster; spec None = no class, labels or annotations None = as they
+    are."""
 
     cluster: Cluster
     spec: Spec | None
     labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
 
 
 def propose(
@@ -111,7 +113,8 @@ def redraw(
         left = []
         for target in proposal.targets.select_related("cluster").exclude(state=ProposalTarget.State.DONE):
             spec = merged(target.base, present_spec(target.cluster, proposal.name), target.wanted)
-            drawn = draw(proposal.name, Draft(target.cluster, spec, target.wanted_labels))
+            marks = (target.wanted_labels, target.wanted_annotations)
+            drawn = draw(proposal.name, Draft(target.cluster, spec, *marks))
             target.delete()
             if drawn is not None:
                 drawn.proposal, drawn.position = proposal, target.position
@@ -141,22 +144,45 @@ def draw(name: str, draft: Draft) -> ProposalTarget | None:
     cluster = draft.cluster
     found = DeviceClass.objects.filter(cluster=cluster, name=name).first()
     base = found.spec if found else None
-    labels = dict(found.labels) if found else {}
+    labels, annotations = marks_of(found)
     spec = None if draft.spec is None else dict(draft.spec)
-    asked = None if draft.labels is None or spec is None else dict(draft.labels)
-    if spec == base and (asked is None or asked == labels):
+    asked, noted = (None if m is None or spec is None else dict(m) for m in (draft.labels, draft.annotations))
+    if spec == base and asked in (None, labels) and noted in (None, annotations):
         return None
     effect = class_effect.effect_of(cluster=cluster, name=name, before=base, after=spec)
     return ProposalTarget(
         cluster=cluster,
         base=base,
         base_labels=labels,
+        base_annotations=annotations,
         base_uid=found.uid if found else "",
         base_version=found.resource_version if found else "",
         wanted=spec,
         wanted_labels=asked,
+        wanted_annotations=noted,
         effect=class_effect.as_json(effect),
         users=users_named(found) if found is not None and spec is None else [],
+    )
+
+
+def marks_of(found: DeviceClass | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations, without what tools keep for themselves."""
+    if found is None:
+        return {}, {}
+    kept = {key: text for key, text in found.annotations.items() if key not in classes.TOOLS}
+    return dict(found.labels), kept
+
+
+def differs(
+    target: ProposalTarget, spec: Spec | None, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> bool:
+    """Whether a class that is so now is no longer what the target was drawn from, as far as it matters."""
+    if spec != target.base:
+        return True
+    if spec is None:
+        return False
+    return (target.wanted_labels is not None and dict(labels) != target.base_labels) or (
+        target.wanted_annotations is not None and dict(annotations) != target.base_annotations
     )
 
 
@@ -219,16 +245,13 @@ def present_spec(cluster: Cluster, name: str) -> Spec | None:
 def moved(proposal: ClassProposal, targets: Sequence[ProposalTarget]) -> list[ProposalTarget]:
     """Targets, not done yet, whose class is no longer what they were drawn from, by the mirror."""
     rows = DeviceClass.objects.filter(name=proposal.name, cluster__in=[t.cluster_id for t in targets])
-    present = {row.cluster_id: row for row in rows.only("cluster_id", "spec", "labels")}
+    present = {row.cluster_id: row for row in rows.only("cluster_id", "spec", "labels", "annotations")}
     found = []
     for target in targets:
         row = present.get(target.cluster_id)
-        spec = row.spec if row else None
-        labels = dict(row.labels) if row else {}
-        differs = spec != target.base or (
-            target.wanted_labels is not None and target.base is not None and labels != target.base_labels
-        )
-        if differs and target.state != ProposalTarget.State.DONE:
+        if target.state != ProposalTarget.State.DONE and differs(
+            target, row.spec if row else None, *marks_of(row)
+        ):
             found.append(target)
     return found
 
@@ -236,12 +259,17 @@ def moved(proposal: ClassProposal, targets: Sequence[ProposalTarget]) -> list[Pr
 # --- inside -------------------------------------------------------------------------------------------
 
 
-def _check(name: str, drafts: Sequence[Draft]) -> None:
-    if access.only_looks():
-        raise UnableToPropose("", access.why_only_looks())
+def check_name(name: str) -> None:
+    """A name that Kubernetes takes. Raises UnableToPropose."""
     if len(name) > 253 or not DNS_SUBDOMAIN.fullmatch(name):
         said = _("Lower-case letters, digits, hyphens and dots; it starts and ends with a letter or digit.")
         raise UnableToPropose("name", said)
+
+
+def _check(name: str, drafts: Sequence[Draft]) -> None:
+    if access.only_looks():
+        raise UnableToPropose("", access.why_only_looks())
+    check_name(name)
     if not drafts or len(drafts) > MAX_TARGETS:
         raise UnableToPropose("clusters", _("Choose at least one cluster."))
     if len({draft.cluster.pk for draft in drafts}) < len(drafts):

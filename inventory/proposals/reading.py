@@ -52,16 +52,23 @@ def read_spec(name: str, value: object) -> dict[str, Any]:
     return class_history.spec_of(body)
 
 
-def read_labels(value: object) -> dict[str, str] | None:
-    """Labels; None = as they are. Raises UnableToPropose."""
+def read_labels(value: object, field: str = "labels", *, longest: int = 63) -> dict[str, str] | None:
+    """Labels, or annotations with a `longest` of their own; None = as they are. Raises UnableToPropose."""
     if value is None:
         return None
     if not isinstance(value, Mapping) or len(value) > MAX_LABELS:
-        raise UnableToPropose("labels", _("Labels are an object of texts."))
+        raise UnableToPropose(field, _("Labels and annotations are objects of texts."))
     _check_plain(value)
-    if not all(isinstance(text, str) and len(key) <= 317 and len(text) <= 63 for key, text in value.items()):
-        raise UnableToPropose("labels", _("Labels are an object of texts."))
+    if not all(
+        isinstance(text, str) and len(key) <= 317 and len(text) <= longest for key, text in value.items()
+    ):
+        raise UnableToPropose(field, _("Labels and annotations are objects of texts."))
     return {str(key): str(text) for key, text in value.items()}
+
+
+def read_marks(labels: object, annotations: object) -> tuple[dict[str, str] | None, dict[str, str] | None]:
+    """Labels and annotations; None = as they are. Raises UnableToPropose."""
+    return read_labels(labels), read_labels(annotations, "annotations", longest=MAX_JSON)
 
 
 def _check_plain(value: object, depth: int = 0) -> None:

@@ -21,7 +21,7 @@ from inventory.models import ClassProposal, Cluster, DeviceClass, ProposalEntry,
 from inventory.proposals import drawing, news, signals, writing
 from inventory.proposals.deciding import UnableToDecide
 from inventory.proposals.trail import enter, record
-from inventory.proposals.writing import Present, Refused
+from inventory.proposals.writing import Goal, Present, Refused
 from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
@@ -88,7 +88,7 @@ def _rehearse(
         with client_for(target.cluster) as client:
             resource = writing.resource_of(client)
             present = writing.look(client, resource, proposal.name)
-            if present.is_what(target.wanted, target.wanted_labels):
+            if present.is_what(_goal(target)):
                 answer, outcome = target.wanted, Outcome.ALREADY
             else:
                 _check(proposal, target, present)
@@ -97,8 +97,7 @@ def _rehearse(
                     resource,
                     proposal.name,
                     present=present,
-                    wanted=target.wanted,
-                    labels=target.wanted_labels,
+                    goal=_goal(target),
                     take_over=proposal.take_over,
                 )
                 answer, outcome = way.answer, Outcome.NONE
@@ -128,14 +127,12 @@ def _write(proposal: ClassProposal, target: ProposalTarget, *, now: datetime, cl
         with client_for(target.cluster) as client:
             resource = writing.resource_of(client)
             present = writing.look(client, resource, proposal.name)
-            if present.is_what(target.wanted, target.wanted_labels):
+            if present.is_what(_goal(target)):
                 # Ours if it was sent before; else somebody was faster, and nothing is to be done.
                 body = present.body if sent_before else None
                 return _done(proposal, target, now=now, body=body, wrote=sent_before)
             _check(proposal, target, present)
-            arguments: dict[str, Any] = {
-                "present": present, "wanted": target.wanted, "labels": target.wanted_labels,
-            }  # fmt: skip
+            arguments: dict[str, Any] = {"present": present, "goal": _goal(target)}
             way = writing.rehearse(client, resource, proposal.name, take_over=proposal.take_over, **arguments)
             sent = True
             made = writing.write(client, resource, proposal.name, way=way, **arguments)
@@ -257,7 +254,12 @@ def roll_back(
             raise UnableToDecide(_("Nothing of it is applied, or it is still at work."))
         done = [t for t in proposal.targets.select_related("cluster") if t.state == Step.DONE]
         drafts = [
-            drawing.Draft(t.cluster, t.base, None if t.wanted_labels is None else t.base_labels)
+            drawing.Draft(
+                t.cluster,
+                t.base,
+                None if t.wanted_labels is None else t.base_labels,
+                None if t.wanted_annotations is None else t.base_annotations,
+            )
             for t in reversed(done)
             if t.outcome != Outcome.ALREADY
         ]
@@ -298,10 +300,8 @@ def _demand_stopped(proposal: ClassProposal) -> None:
 
 def _check(proposal: ClassProposal, target: ProposalTarget, present: Present) -> None:
     """That the class is what the change was drawn from, and used by nobody else. Raises Refused."""
-    changed = present.spec != target.base
-    if target.wanted_labels is not None and target.base is not None:
-        changed = changed or dict(present.labels) != target.base_labels
-    if changed:
+    marks = (present.labels, present.annotations)
+    if drawing.differs(target, present.spec, *marks):
         raise Refused(Outcome.CHANGED, _("The class is no longer what this was drawn from."))
     if target.wanted is None:
         row = DeviceClass.objects.filter(cluster=target.cluster, name=proposal.name).first()
@@ -326,6 +326,10 @@ def _end(proposal: ClassProposal, state: str, *, now: datetime) -> bool:
     return True
 
 
+def _goal(target: ProposalTarget) -> Goal:
+    return Goal(target.wanted, target.wanted_labels, target.wanted_annotations)
+
+
 def _refusal(error: Refused | ClusterError) -> dict[str, Any]:
     refused = error if isinstance(error, Refused) else Refused.by(error)
     return {
@@ -343,7 +347,8 @@ def _body(proposal: ClassProposal, target: ProposalTarget) -> dict[str, Any] | N
     if target.base is None:
         return None
     keys = {"name": proposal.name, "uid": target.base_uid, "resourceVersion": target.base_version}
-    return {"metadata": {**keys, "labels": target.base_labels}, "spec": target.base}
+    marks = {"labels": target.base_labels, "annotations": target.base_annotations}
+    return {"metadata": {**keys, **marks}, "spec": target.base}
 
 
 def done_part(targets: Sequence[ProposalTarget]) -> int:

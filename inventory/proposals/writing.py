@@ -14,7 +14,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from inventory import class_history
-from inventory.classes import GATES
+from inventory.classes import GATES, TOOLS
 from inventory.follow.discovery import preferred
 from inventory.models import ProposalTarget
 from portal.kube import errors
@@ -67,18 +67,41 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What the class shall be; spec None = no class. Labels and annotations None = as they are; annotations
+    that tools keep for themselves are never among them."""
+
+    spec: Spec | None
+    labels: Labels | None = None
+    annotations: Labels | None = None
+
+    @property
+    def marks(self) -> Mapping[str, Labels | None]:
+        """Labels and annotations by their place in the metadata."""
+        return {"labels": self.labels, "annotations": self.annotations}
+
+
+@dataclass(frozen=True)
 class Present:
     """What the class is on the cluster; `spec` is None where there is none. `body` as it was answered."""
 
     spec: Spec | None = None
     labels: Labels = field(default_factory=dict)
+    annotations: Labels = field(default_factory=dict)
     uid: str = ""
     version: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
 
-    def is_what(self, wanted: Spec | None, labels: Labels | None) -> bool:
+    @property
+    def marks(self) -> Mapping[str, Labels]:
+        return {"labels": self.labels, "annotations": self.annotations}
+
+    def is_what(self, goal: Goal) -> bool:
         """Whether it is so already."""
-        return self.spec == wanted and (wanted is None or labels is None or dict(self.labels) == dict(labels))
+        if self.spec is None or goal.spec is None:
+            return self.spec is None and goal.spec is None
+        same = (wanted is None or self.marks[kind] == wanted for kind, wanted in goal.marks.items())
+        return self.spec == goal.spec and all(same)
 
 
 @dataclass(frozen=True)
@@ -108,6 +131,7 @@ def look(client: Client, resource: Resource, name: str) -> Present:
     return Present(
         spec=class_history.spec_of(body),
         labels=dict(metadata.get("labels") or {}),
+        annotations=_of_people(metadata.get("annotations")),
         uid=str(metadata.get("uid", "")),
         version=str(metadata.get("resourceVersion", "")),
         body=body,
@@ -120,15 +144,14 @@ def rehearse(
     name: str,
     *,
     present: Present,
-    wanted: Spec | None,
-    labels: Labels | None,
+    goal: Goal,
     take_over: bool,
 ) -> Way:
     """Have the cluster say what it would make of it; nothing is changed. Raises Refused and ClusterError."""
-    if wanted is None:
+    if goal.spec is None:
         client.delete(resource, name, uid=present.uid, resource_version=present.version, dry_run=True)
         return Way(replace=False, force=False, answer=None)
-    body = _intent(resource, name, present, wanted, labels)
+    body = _intent(resource, name, present, goal)
     force = take_over
     try:
         answer = _apply(client, resource, name, body, force=force, dry_run=True)
@@ -140,20 +163,20 @@ def rehearse(
         force = True
         answer = _apply(client, resource, name, body, force=True, dry_run=True)
     replace = False
-    if left := _left(answer, wanted, labels):
+    if left := _left(answer, goal):
         others = sorted(_owners(present.body, left) - {FIELD_MANAGER})
         if others and not take_over:
             raise Refused(
                 Outcome.CONFLICT,
                 _("%(fields)s would stay: %(managers)s set it.")
-                % {"fields": ", ".join(sorted(left)), "managers": ", ".join(others)},
+                % {"fields": ", ".join(sorted(name for _kind, name in left)), "managers": ", ".join(others)},
                 managers=others,
                 answer=class_history.spec_of(answer),
             )
         replace = True
-        answer = client.replace(resource, name, _replacement(resource, present, wanted, labels), dry_run=True)
+        answer = client.replace(resource, name, _replacement(resource, present, goal), dry_run=True)
     told = class_history.spec_of(answer)
-    _check_kept(wanted, told)
+    _check_kept(goal.spec, told)
     return Way(replace=replace, force=force, answer=told)
 
 
@@ -164,22 +187,21 @@ def write(
     *,
     way: Way,
     present: Present,
-    wanted: Spec | None,
-    labels: Labels | None,
+    goal: Goal,
 ) -> Mapping[str, Any] | None:
     """Do what was rehearsed; the object as it is then, None after a deletion. Raises Refused and
     ClusterError."""
-    if wanted is None:
+    if goal.spec is None:
         client.delete(resource, name, uid=present.uid, resource_version=present.version)
         return None
     if way.replace:
-        return client.replace(resource, name, _replacement(resource, present, wanted, labels))
-    body = _intent(resource, name, present, wanted, labels)
+        return client.replace(resource, name, _replacement(resource, present, goal))
+    body = _intent(resource, name, present, goal)
     try:
         made = _apply(client, resource, name, body, force=way.force, dry_run=False)
     except errors.Conflict as error:
         raise _conflict(error, holders(error)) from error
-    if class_history.spec_of(made) != wanted:
+    if class_history.spec_of(made) != goal.spec:
         # Somebody made one of this name since the rehearsal, which was about none.
         raise Refused(Outcome.CHANGED, _("Somebody else made a class of this name at the same moment."))
     return made
@@ -194,30 +216,36 @@ def _apply(
     return client.apply(resource, name, body, field_manager=FIELD_MANAGER, force=force, dry_run=dry_run)
 
 
-def _intent(
-    resource: Resource, name: str, present: Present, wanted: Spec, labels: Labels | None
-) -> dict[str, Any]:
-    """What apply is asked for. What the desk applied before and asks for no longer is removed, so labels that
-    are to stay are asked for again."""
+def _intent(resource: Resource, name: str, present: Present, goal: Goal) -> dict[str, Any]:
+    """What apply is asked for. What the desk applied before and asks for no longer is removed, so labels and
+    annotations that are to stay are asked for again."""
     metadata: dict[str, Any] = {"name": name}
-    asked = _own_labels(present) if labels is None else dict(labels)
-    if asked:
-        metadata["labels"] = asked
+    for kind, wanted in goal.marks.items():
+        if asked := _own(present, kind) if wanted is None else dict(wanted):
+            metadata[kind] = asked
     if present.spec is not None:
         metadata |= {"uid": present.uid, "resourceVersion": present.version}
-    return {
-        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": dict(wanted),
-    }  # fmt: skip
+    return _object(resource, metadata, goal)
 
 
-def _replacement(resource: Resource, present: Present, wanted: Spec, labels: Labels | None) -> dict[str, Any]:
-    """The object as it was looked at, with another spec."""
-    metadata = {k: v for k, v in (present.body.get("metadata") or {}).items() if k != "managedFields"}
-    if labels is not None:
-        metadata["labels"] = dict(labels)
+def _replacement(resource: Resource, present: Present, goal: Goal) -> dict[str, Any]:
+    """The object as it was looked at, with what is wanted."""
+    there = present.body.get("metadata") or {}
+    metadata = {key: value for key, value in there.items() if key != "managedFields"}
+    for kind, wanted in goal.marks.items():
+        if wanted is not None:
+            tools = {key: value for key, value in (there.get(kind) or {}).items() if key in TOOLS}
+            metadata[kind] = {**tools, **wanted}
+    return _object(resource, metadata, goal)
+
+
+def _object(resource: Resource, metadata: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
     return {
-        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": dict(wanted),
-    }  # fmt: skip
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": dict(metadata),
+        "spec": dict(goal.spec or {}),
+    }
 
 
 # --- reading answers ----------------------------------------------------------------------------------
@@ -260,36 +288,45 @@ def _check_kept(wanted: Spec, told: Spec) -> None:
         )
 
 
-def _left(answer: Mapping[str, Any], wanted: Spec, labels: Labels | None) -> set[str]:
-    """What would stay although it is not wanted: "extendedResourceName", "label tier"."""
-    left = {name for name in class_history.spec_of(answer) if name not in wanted}
-    if labels is not None:
-        there = (answer.get("metadata") or {}).get("labels") or {}
-        left |= {f"label {name}" for name in there if name not in labels}
+def _left(answer: Mapping[str, Any], goal: Goal) -> set[tuple[str, str]]:
+    """What would stay although it is not wanted: ("spec", "extendedResourceName"), ("labels", "tier")."""
+    wanted = goal.spec or {}
+    left = {("spec", name) for name in class_history.spec_of(answer) if name not in wanted}
+    metadata = answer.get("metadata") or {}
+    for kind, asked in goal.marks.items():
+        if asked is not None:
+            left |= {(kind, name) for name in _of_people(metadata.get(kind)) if name not in asked}
     return left
 
 
-def _owners(body: Mapping[str, Any], left: Iterable[str]) -> set[str]:
+def _owners(body: Mapping[str, Any], left: Iterable[tuple[str, str]]) -> set[str]:
     """Managers of these fields."""
-    found = set()
-    for manager, _operation, fields in _managed(body):
-        spec = fields.get("f:spec") or {}
-        labels = (fields.get("f:metadata") or {}).get("f:labels") or {}
-        for name in left:
-            label = name.removeprefix("label ")
-            if (f"f:{label}" in labels) if label != name else (f"f:{name}" in spec):
-                found.add(manager)
-    return found
+    fields_of = [(manager, fields) for manager, _operation, fields in _managed(body)]
+    return {
+        manager for manager, fields in fields_of for kind, name in left if f"f:{name}" in _part(fields, kind)
+    }
 
 
-def _own_labels(present: Present) -> dict[str, str]:
-    """Labels that the desk has applied."""
+def _own(present: Present, kind: str) -> dict[str, str]:
+    """Labels or annotations that the desk has applied."""
     own: dict[str, str] = {}
     for manager, operation, fields in _managed(present.body):
         if (manager, operation) == (FIELD_MANAGER, "Apply"):
-            labels = (fields.get("f:metadata") or {}).get("f:labels") or {}
-            own |= {name: value for name, value in present.labels.items() if f"f:{name}" in labels}
+            part = _part(fields, kind)
+            own |= {name: text for name, text in present.marks[kind].items() if f"f:{name}" in part}
     return own
+
+
+def _part(fields: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """The owned fields of the spec, the labels or the annotations."""
+    if kind == "spec":
+        return fields.get("f:spec") or {}
+    return (fields.get("f:metadata") or {}).get(f"f:{kind}") or {}
+
+
+def _of_people(marks: Mapping[str, Any] | None) -> dict[str, str]:
+    """Without what tools keep for themselves."""
+    return {str(key): str(text) for key, text in (marks or {}).items() if key not in TOOLS}
 
 
 def _managed(body: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:

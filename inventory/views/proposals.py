@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from inventory import describe
 from inventory.models import ClassProposal, ProposalTarget
 from inventory.proposals import deciding, drawing, roll_out, rules
-from inventory.proposals.diffs import Row, side_by_side
+from inventory.proposals.diffs import Row, diff_of
 from portal import csvs, htmx, lists
 from portal.access import may_administer, person, require_administrator, require_reader_of_everything
 from portal.accounts import audit
@@ -111,11 +111,18 @@ class ThreeWays:
 
     @classmethod
     def of(cls, strand: drawing.Strand) -> "ThreeWays":
-        texts = [
-            "–" if value is None else describe.as_yaml(value).removesuffix("...\n").strip()
-            for value in (strand.base, strand.now, strand.wanted)
-        ]
-        return cls(strand.field, *texts, clash=strand.clash, changed_now=strand.changed_now)
+        return cls(
+            field=strand.field,
+            base=_as_text(strand.base),
+            now=_as_text(strand.now),
+            wanted=_as_text(strand.wanted),
+            clash=strand.clash,
+            changed_now=strand.changed_now,
+        )
+
+
+def _as_text(value: Any) -> str:
+    return "–" if value is None else describe.as_yaml(value).removesuffix("...\n").strip()
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,7 @@ def _row(proposal: ClassProposal, target: ProposalTarget, moved: set[int]) -> Ta
     now = drawing.present_spec(target.cluster, proposal.name) if is_moved else None
     return TargetRow(
         target=target,
-        diff=side_by_side(target.base, target.wanted, labels=(target.base_labels, target.wanted_labels)),
+        diff=diff_of(target),
         moved=is_moved,
         strands=[ThreeWays.of(s) for s in drawing.strands(target.base, now, target.wanted)]
         if is_moved

@@ -1,7 +1,7 @@
 """Proposing a change of a class for one or several clusters: the effect on each first, then the proposal."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 from inventory.forms import ClassForm
 from inventory.models import ClassProposal, ClassVersion, Cluster, DeviceClass, ProposalTarget
 from inventory.proposals import drawing, reading, rules
-from inventory.proposals.diffs import Row, side_by_side
+from inventory.proposals.diffs import Row, diff_of
 from inventory.proposals.drawing import Draft, UnableToPropose
 from portal import htmx
 from portal.access import person, require_administrator
@@ -34,6 +34,9 @@ class ProposalForm(forms.Form):
     kind = forms.CharField(max_length=10, required=False, widget=forms.HiddenInput)
     spec = forms.CharField(max_length=reading.MAX_JSON, required=False, strip=False, widget=forms.HiddenInput)
     labels = forms.CharField(max_length=64 * 1024, required=False, widget=forms.HiddenInput)
+    annotations = forms.CharField(
+        max_length=reading.MAX_JSON, required=False, strip=False, widget=forms.HiddenInput
+    )
     reason = forms.CharField(
         label=gettext_lazy("Why"),
         max_length=drawing.MAX_REASON,
@@ -60,6 +63,10 @@ class Change:
     name: str
     spec: dict[str, Any] | None
     labels: dict[str, str] | None
+    annotations: dict[str, str] | None
+
+    def draft(self, cluster: Cluster) -> Draft:
+        return Draft(cluster, self.spec, self.labels, self.annotations)
 
 
 @dataclass(frozen=True)
@@ -126,22 +133,23 @@ def _start(request: HttpRequest, clusters: Sequence[Cluster]) -> HttpResponse:
 
 def _from_editor(request: HttpRequest, clusters: Sequence[Cluster]) -> HttpResponse:
     """What is typed in the editor becomes the spec of the proposal."""
-    fixed = "name" not in request.POST
+    # The name of a class that is edited stands in the address.
+    fixed = searched(request.GET.get("class", ""), limit=253)
     names = [cluster.name for cluster in clusters]
-    editor = ClassForm(request.POST, clusters=names, fixed=fixed)
+    editor = ClassForm(request.POST, clusters=names, fixed=fixed or False)
     where = searched(request.POST.get("cluster", ""), limit=63)
-    name = searched(request.POST.get("class" if fixed else "name", ""), limit=253)
     if not editor.is_valid():
         said = [str(error) for errors in editor.errors.values() for error in errors]
-        return _broken(request, name, said, status=422)
+        return _broken(request, fixed or searched(request.POST.get("name", ""), limit=253), said, status=422)
+    name = editor.class_name
     wanted = editor.wanted()
-    labels = getattr(wanted, "labels", None)
     form = ProposalForm(
         initial={
             "name": name,
             "kind": Kind.EDIT,
             "spec": json.dumps(wanted.spec()),
-            "labels": "" if labels is None else json.dumps(dict(labels)),
+            "labels": _json(wanted.labels),
+            "annotations": _json(wanted.annotations),
             "reason": editor.cleaned_data.get("reason", ""),
         }
     )
@@ -153,13 +161,17 @@ def _broken(request: HttpRequest, name: str, said: Sequence[str], *, status: int
     return htmx.render(request, "inventory/proposal_form.html", context, status=status)
 
 
+def _json(marks: Mapping[str, str] | None) -> str:
+    return "" if marks is None else json.dumps(dict(marks))
+
+
 def _propose(request: HttpRequest, form: ProposalForm, chosen: Sequence[Cluster]) -> ClassProposal:
     asked = form.cleaned_data
-    spec, labels = _read(form)
+    change = _read(form)
     kind = asked["kind"] if asked["kind"] in (Kind.ROLL_BACK, Kind.RESTORE) else ""
     return drawing.propose(
         name=asked["name"],
-        drafts=[Draft(cluster, spec, labels) for cluster in chosen],
+        drafts=[change.draft(cluster) for cluster in chosen],
         author=person(request),
         now=timezone.now(),
         reason=asked["reason"],
@@ -170,17 +182,18 @@ def _propose(request: HttpRequest, form: ProposalForm, chosen: Sequence[Cluster]
     )
 
 
-def _read(form: ProposalForm) -> tuple[dict[str, Any] | None, dict[str, str] | None]:
-    name = str(form["name"].value() or "")
-    text, labels = str(form["spec"].value() or ""), str(form["labels"].value() or "")
-    kind = str(form["kind"].value() or "")
-    if not text.strip():
+def _read(form: ProposalForm) -> Change:
+    said = {name: str(form[name].value() or "") for name in ("name", "kind", "spec", "labels", "annotations")}
+    if not said["spec"].strip():
         # Only what says so deletes: a spec that was lost on the way does not.
-        if kind not in (Kind.DELETE, Kind.RESTORE):
+        if said["kind"] not in (Kind.DELETE, Kind.RESTORE):
             raise UnableToPropose("", _("There is nothing to propose: begin at the class."))
-        return None, None
-    spec = reading.read_spec(name, reading.read_json(text))
-    return spec, reading.read_labels(reading.read_json(labels) if labels.strip() else None)
+        return Change(said["name"], None, None, None)
+    spec = reading.read_spec(said["name"], reading.read_json(said["spec"]))
+    marks = (
+        reading.read_json(said[kind]) if said[kind].strip() else None for kind in ("labels", "annotations")
+    )
+    return Change(said["name"], spec, *reading.read_marks(*marks))
 
 
 def _page(
@@ -189,8 +202,7 @@ def _page(
     name = str(form["name"].value() or "")
     places: list[Place] = []
     try:
-        spec, labels = _read(form)
-        places = _places(Change(name, spec, labels), clusters, chosen)
+        places = _places(_read(form), clusters, chosen)
     except UnableToPropose as refused:
         if form.is_bound:
             if not form.errors:
@@ -219,7 +231,7 @@ def _places(change: Change, clusters: Sequence[Cluster], chosen: Sequence[Cluste
     places = []
     for cluster in clusters:
         is_chosen = cluster.pk in keys
-        target = drawing.draw(change.name, Draft(cluster, change.spec, change.labels)) if is_chosen else None
+        target = drawing.draw(change.name, change.draft(cluster)) if is_chosen else None
         places.append(
             Place(
                 cluster=cluster,
@@ -227,11 +239,7 @@ def _places(change: Change, clusters: Sequence[Cluster], chosen: Sequence[Cluste
                 order=str(keys.index(cluster.pk) + 1) if is_chosen else "",
                 exists=cluster.pk in present,
                 target=target,
-                diff=side_by_side(
-                    target.base, target.wanted, labels=(target.base_labels, target.wanted_labels)
-                )
-                if target
-                else (),
+                diff=diff_of(target) if target else (),
             )
         )
     return places

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inventory.proposals import writing
-from inventory.proposals.writing import FIELD_MANAGER, Outcome, Present, Refused
+from inventory.proposals.writing import FIELD_MANAGER, Goal, Outcome, Present, Refused
 from portal.kube.errors import ClusterError, Conflict, Invalid
 from portal.kube.resources import DEVICE_CLASSES
 from tests.contract.gates import is_on
@@ -37,10 +37,10 @@ def change(
     """Look, rehearse, write; the object as it is then."""
     resource, present = writing.resource_of(room.client), look(room, name)
     way = writing.rehearse(
-        room.client, resource, name, present=present, wanted=wanted, labels=labels, take_over=take_over
+        room.client, resource, name, present=present, goal=Goal(wanted, labels), take_over=take_over
     )
     assert look(room, name).spec == present.spec, "a rehearsal changes nothing"
-    return writing.write(room.client, resource, name, way=way, present=present, wanted=wanted, labels=labels)
+    return writing.write(room.client, resource, name, way=way, present=present, goal=Goal(wanted, labels))
 
 
 def managers(room: Room, name: str) -> set[str]:
@@ -86,7 +86,7 @@ def test_what_another_manager_owns_is_a_conflict_that_names_it(room: Room, name:
 def test_what_is_changed_between_looking_and_writing_is_not_overwritten(room: Room, name: str) -> None:
     change(room, name, rules("false"))
     resource, present = writing.resource_of(room.client), look(room, name)
-    arguments: dict[str, Any] = {"present": present, "wanted": rules("true"), "labels": None}
+    arguments: dict[str, Any] = {"present": present, "goal": Goal(rules("true"))}
     way = writing.rehearse(room.client, resource, name, take_over=True, **arguments)
     body = {**present.body, "spec": rules("1 == 1")}
     room.client.replace(DEVICE_CLASSES, name, body)
@@ -95,7 +95,7 @@ def test_what_is_changed_between_looking_and_writing_is_not_overwritten(room: Ro
     assert refused.value.outcome == Outcome.CHANGED
     with pytest.raises(Refused):
         writing.rehearse(room.client, resource, name, take_over=True, **arguments)
-    gone = {**arguments, "wanted": None}
+    gone = {**arguments, "goal": Goal(None)}
     with pytest.raises(Conflict):
         writing.write(room.client, resource, name, way=way, **gone)
     assert look(room, name).spec == rules("1 == 1")

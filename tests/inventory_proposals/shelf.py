@@ -89,7 +89,7 @@ class Shelf:
             body = msgspec.json.encode(error.as_status())
             raise errors.from_answer(status=error.status_code, body=body) from None
         self.after(verb)
-        return msgspec.json.decode(msgspec.json.encode(answer))
+        return msgspec.json.decode(msgspec.json.encode(answer), type=dict[str, Any])
 
     # --- what others do there ---------------------------------------------------------------------------
 
