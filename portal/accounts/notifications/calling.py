@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,8 +54,11 @@ def call(
     whole_seconds: float = WHOLE_SECONDS,
 ) -> Answer:
     """POST the payload. Never raises for what the other side does."""
+    until = time.monotonic() + whole_seconds
     try:
-        target = targets.look_up(url, permitted=permitted, resolve=resolve)
+        target = _looked_up(
+            url, permitted=permitted, resolve=resolve, seconds=min(STEP_SECONDS, whole_seconds)
+        )
     except targets.UnableToReach as unable:
         return Answer(None, unable.said)
     body = body_of(payload)
@@ -68,7 +72,7 @@ def call(
     }
     over = threading.Event()
     try:
-        with _connected(target, over, whole_seconds) as connection:
+        with _connected(target, over, until) as connection:
             connection.request("POST", target.path, body=body, headers=headers)
             response = connection.getresponse()
             return _answer(response)
@@ -81,13 +85,37 @@ def call(
         return Answer(None, _timed_out() if over.is_set() else _failed(str(error) or type(error).__name__))
 
 
+def _looked_up(
+    url: str, *, permitted: Collection[str], resolve: targets.Resolve, seconds: float
+) -> targets.Target:
+    """`targets.look_up` within `seconds`: a name server that does not answer is not waited for. Raises
+    UnableToReach."""
+    found: list[targets.Target | Exception] = []
+
+    def look() -> None:
+        try:
+            found.append(targets.look_up(url, permitted=permitted, resolve=resolve))
+        except Exception as error:  # noqa: BLE001 - told to who waits for it, below
+            found.append(error)
+
+    # It is left behind when it takes too long; the system gives up on the name in the end.
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not found:
+        raise targets.UnableToReach(_timed_out())
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
 @contextlib.contextmanager
 def _connected(
-    target: targets.Target, over: threading.Event, seconds: float
+    target: targets.Target, over: threading.Event, until: float
 ) -> Iterator[http.client.HTTPConnection]:
     """A connection to the address that was checked, under the name that was asked for. No proxy of the
     environment has a say."""
-    plain = _dial(target)
+    plain = _dial(target, until)
     sock: socket.socket = plain
     if target.scheme == "https":
         context = ssl.create_default_context()
@@ -98,7 +126,7 @@ def _connected(
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(seconds, end)
+    timer = threading.Timer(max(0.0, until - time.monotonic()), end)
     timer.daemon = True
     timer.start()
     connection = http.client.HTTPConnection(target.host, target.port)
@@ -113,11 +141,14 @@ def _connected(
         sock.close()
 
 
-def _dial(target: targets.Target) -> socket.socket:
+def _dial(target: targets.Target, until: float) -> socket.socket:
     last: OSError = OSError("no address")
     for address in target.addresses[:2]:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
         try:
-            return socket.create_connection((address, target.port), timeout=STEP_SECONDS)
+            return socket.create_connection((address, target.port), timeout=min(STEP_SECONDS, left))
         except OSError as error:
             last = error
     raise last

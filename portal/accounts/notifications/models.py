@@ -104,6 +104,8 @@ class Webhook(models.Model):
     # Since when nothing arrives any more.
     failing_since = models.DateTimeField(null=True, blank=True)
     failures = models.PositiveIntegerField(default=0)
+    # It, or its host, did not answer: until then it is left alone.
+    rests_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints: ClassVar = [

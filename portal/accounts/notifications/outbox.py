@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_noop
 
 from portal.accounts.models import Delivery
+from portal.accounts.notifications import turns
 from portal.accounts.notifications.kinds import COLLECTED, Channel
 from portal.accounts.notifications.texts import Text
 
@@ -35,12 +36,15 @@ AT_ONCE = 200
 
 
 def due(*, now: datetime, limit: int = AT_ONCE) -> list[int]:
-    """Deliveries that somebody should take now, the oldest first."""
-    return list(_free(now).order_by("due_at", "pk").values_list("pk", flat=True)[:limit])
+    """Deliveries that somebody should take now, at most so many mails and so many calls."""
+    return turns.in_turn(_free(now), now=now, limit=limit)
 
 
 def take(pk: int, *, now: datetime) -> Delivery | None:
-    """The delivery, ours until the lease is over; None when another worker has it or it is not due."""
+    """The delivery, ours until the lease is over; None when another worker has it, it is not due, or its
+    address rests."""
+    if turns.resting(pk, now=now):
+        return None
     if not _free(now).filter(pk=pk).update(leased_until=now + LEASE):
         return None
     return Delivery.objects.select_related(

@@ -22,6 +22,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[..., list[Any]]
 # What Python's `is_global` takes for reachable, and carries an IPv4 address of any network within it.
 _TRANSLATED = tuple(ipaddress.ip_network(net) for net in ("64:ff9b::/96", "2002::/16", "::/96"))
+# Never delegated in the public name system (RFC 6761, 6762, 8375; ICANN), and names of services in clusters.
+_PRIVATE_NAMES = (
+    *("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan"),
+    *("home.arpa", "svc"),
+)
 
 
 class UnableToReach(Exception):
@@ -78,6 +83,7 @@ def check(url: str, *, permitted: Collection[str]) -> tuple[str, str, int, str]:
     if port == 0:
         raise UnableToReach(Text(gettext_noop("This is not an address.")))
     if host not in permitted:
+        _refuse_name(host)
         _refuse_literal(host)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not path.isascii():
@@ -102,6 +108,23 @@ def look_up(url: str, *, permitted: Collection[str], resolve: Resolve = socket.g
         for address in addresses:
             _refuse(host, ipaddress.ip_address(address.partition("%")[0]))
     return Target(scheme, host, port, path, addresses)
+
+
+def _refuse_name(host: str) -> None:
+    """Names that lead into the network of whoever asks, whatever a name server says: they are told apart when
+    they are entered, since they may well resolve to nothing then."""
+    last = host.rpartition(".")[2]
+    literal = ":" in host or last.isdigit() or last.startswith("0x")
+    if not literal and ("." not in host or host.endswith(tuple(f".{name}" for name in _PRIVATE_NAMES))):
+        raise UnableToReach(
+            Text(
+                gettext_noop(
+                    "%(host)s is a name of a private network; the operator can permit the host "
+                    "(CLAIMDESK_WEBHOOK_HOSTS)."
+                ),
+                host=as_written(host),
+            )
+        )
 
 
 def _refuse_literal(host: str) -> None:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_noop
 
 from portal.accounts.audit import record
 from portal.accounts.models import Delivery, Membership, Project, User, Webhook
-from portal.accounts.notifications import calling, outbox, signing, targets
+from portal.accounts.notifications import calling, outbox, signing, targets, turns
 from portal.accounts.notifications.kinds import Channel, Kind
 from portal.accounts.notifications.signals import deliveries_due
 from portal.accounts.notifications.telling import payload, tell
@@ -86,7 +86,7 @@ def switch(*, hook: Webhook, on: bool, actor: User, now: datetime, source_ip: st
     """Told, or not, from now on. What failed before counts no more."""
     with transaction.atomic():
         changed = Webhook.objects.filter(pk=hook.pk, disabled_at__isnull=not on).update(
-            disabled_at=None if on else now, failing_since=None, failures=0
+            disabled_at=None if on else now, failing_since=None, failures=0, rests_until=None
         )
         if changed:
             action = "webhook.enable" if on else "webhook.disable"
@@ -126,6 +126,8 @@ def try_again(*, delivery: Delivery, actor: User, now: datetime, source_ip: str 
     with transaction.atomic():
         changed = outbox.again(delivery, now=now)
         if changed:
+            # Whoever presses the button knows better than the desk.
+            Webhook.objects.filter(pk=hook.pk).update(rests_until=None)
             _record(hook, "webhook.retry", actor=actor, now=now, ip=source_ip)
             transaction.on_commit(lambda: deliveries_due.send(Delivery))
     return changed
@@ -165,7 +167,9 @@ def deliver(
     if answer.arrived:
         with transaction.atomic():
             outbox.succeeded([delivery], now=now, status=answer.status)
-            Webhook.objects.filter(pk=hook.pk).exclude(failures=0).update(failures=0, failing_since=None)
+            Webhook.objects.filter(pk=hook.pk).exclude(failures=0).update(
+                failures=0, failing_since=None, rests_until=None
+            )
         return
     _failed(delivery, hook, answer, now=now)
 
@@ -182,9 +186,15 @@ def _failed(delivery: Delivery, hook: Webhook, answer: calling.Answer, *, now: d
         )
         given_up = outbox.failed([delivery], now=now, why=why, status=answer.status, final=final)
         hook.refresh_from_db()
+        if delivery.kind != "test":
+            pause = outbox.PAUSES[min(hook.failures, len(outbox.PAUSES)) - 1]
+            turns.rest(hook, now=now, pause=pause, answered=answer.status is not None)
         silent = hook.failing_since is not None and hook.failing_since <= delivery.created_at + outbox.LEASE
-        if given_up and delivery.kind != "test" and (silent or answer.status == GONE):
-            _switch_off(hook, why, now=now)
+        if given_up and delivery.kind != "test":
+            if silent or answer.status == GONE:
+                _switch_off(hook, why, now=now)
+            else:
+                _tell_given_up(hook, why, now=now)
 
 
 def _switch_off(hook: Webhook, why: Text, *, now: datetime) -> None:
@@ -202,6 +212,22 @@ def _switch_off(hook: Webhook, why: Text, *, now: datetime) -> None:
         url=reverse("webhook-detail", args=[hook.key]),
         project=hook.project,
         key=f"webhook-off:{hook.key}:{now.isoformat()}",
+        now=now,
+    )
+
+
+def _tell_given_up(hook: Webhook, why: Text, *, now: datetime) -> None:
+    """Once a day: others of its messages arrive."""
+    tell(
+        people=_owners(hook),
+        kind=Kind.DESK,
+        subject=Text(
+            gettext_noop("A message to the webhook at %(host)s was given up."), host=as_written(host_of(hook))
+        ),
+        body=why,
+        url=reverse("webhook-detail", args=[hook.key]),
+        project=hook.project,
+        key=f"webhook-lost:{hook.key}:{now.date().isoformat()}",
         now=now,
     )
 

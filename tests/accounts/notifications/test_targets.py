@@ -52,6 +52,38 @@ def test_refused_by_what_it_says(url: str) -> None:
         check(url, permitted=())
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "localhost.",
+        "LOCALHOST",
+        "desk.localhost",
+        "intranet",
+        "printer.local",
+        "chat.corp",
+        "chat.internal",
+        "router.home.arpa",
+        "api.default.svc",
+        "api.default.svc.cluster.local",
+        "localhost.localdomain",
+    ],
+)
+def test_a_private_name_is_refused_by_name_when_it_is_entered_and_when_it_is_called(host: str) -> None:
+    with pytest.raises(UnableToReach, match=f"{host.lower().rstrip('.')} is a name of a private network"):
+        check(f"https://{host}/hook", permitted=())
+    with pytest.raises(UnableToReach, match="is a name of a private network"):
+        look_up(f"https://{host}/hook", permitted=(), resolve=resolving_to("93.184.216.34"))
+    assert check(f"https://{host}:8443/hook", permitted={host.lower().rstrip(".")})[2] == 8443
+
+
+@pytest.mark.parametrize(
+    "host", ["hooks.example.org", "local.example.org", "svc.example.org", "93.184.216.34"]
+)
+def test_other_names_are_not(host: str) -> None:
+    assert check(f"https://{host}/", permitted=())[1] == host
+
+
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0"])
 def test_refused_by_what_it_resolves_to(address: str) -> None:
     with pytest.raises(UnableToReach, match="private network"):

@@ -4,8 +4,10 @@ import base64
 import hashlib
 import hmac
 import json
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -30,8 +32,12 @@ def make_hook(cast: Cast, url: str) -> tuple[Webhook, str]:
     return webhooks.add_webhook(url=url, actor=cast.member, now=NOW, permitted=PERMITTED)
 
 
-def say(cast: Cast, key: str = "k", now: datetime = NOW) -> Delivery:
+def say_to_all(cast: Cast, key: str = "k", now: datetime = NOW) -> None:
     tell(people=[cast.member], kind=Kind.FREE, subject=as_written("free"), url="/x/", now=now, key=key)
+
+
+def say(cast: Cast, key: str = "k", now: datetime = NOW) -> Delivery:
+    say_to_all(cast, key, now)
     return Delivery.objects.get(key=key)
 
 
@@ -201,6 +207,110 @@ def test_of_two_workers_one_calls_and_one_that_died_is_followed_by_another(cast:
     assert outbox.take(pk, now=NOW) is None
     assert outbox.due(now=NOW) == []
     assert outbox.take(pk, now=NOW + outbox.LEASE) is not None
+
+
+# --- many that do not get through -------------------------------------------------------------------
+
+
+def test_of_an_address_that_fails_only_the_oldest_message_is_tried_after_each_rest(
+    cast: Cast, receiver: Receiver
+) -> None:
+    make_hook(cast, receiver.url)
+    receiver.status = 500
+    backlog = [say(cast, f"k{number}", now=NOW + timedelta(seconds=number)) for number in range(30)]
+    now = NOW + timedelta(minutes=1)
+    assert outbox.due(now=now) == [backlog[0].pk, backlog[1].pk], "two at once while it works"
+    attempt(backlog[0], now=now)
+    assert outbox.due(now=now) == []
+    assert outbox.take(backlog[5].pk, now=now) is None, "one that was handed out before waits as well"
+    for pause in outbox.PAUSES:
+        now += pause
+        assert outbox.due(now=now) == [backlog[0].pk]
+        attempt(backlog[0], now=now)
+    assert len(receiver.requests) == outbox.ATTEMPTS, "thirty messages cost as many calls as one"
+    assert Webhook.objects.get().disabled_at == now
+    assert Notification.objects.of(cast.member).filter(kind=Kind.DESK).count() == 1
+
+    for pk in outbox.due(now=now):
+        attempt(Delivery.objects.get(pk=pk), now=now)
+    assert len(receiver.requests) == outbox.ATTEMPTS
+
+
+def test_what_waited_goes_out_as_soon_as_one_gets_through(cast: Cast, receiver: Receiver) -> None:
+    make_hook(cast, receiver.url)
+    receiver.status = 503
+    backlog = [say(cast, f"k{number}", now=NOW + timedelta(seconds=number)) for number in range(4)]
+    attempt(backlog[0])
+    receiver.status = 200
+    now = NOW + outbox.PAUSES[0]
+    attempt(backlog[0], now=now)
+    assert outbox.due(now=now) == [backlog[1].pk, backlog[2].pk]
+
+
+def test_where_nothing_answers_everything_at_the_host_rests_and_others_do_not(cast: Cast) -> None:
+    with listening() as gone:
+        make_hook(cast, f"{gone.url}/one")
+    make_hook(cast, f"{gone.url}/two?room=7")
+    make_hook(cast, f"{gone.url[:-1]}/")
+    make_hook(cast, "https://hooks.example.org/")
+    say_to_all(cast)
+    one, two, other, elsewhere = Delivery.objects.order_by("webhook")
+    attempt(one)
+    assert outbox.due(now=NOW) == [other.pk, elsewhere.pk]
+    later = set(outbox.due(now=NOW + outbox.PAUSES[0]))
+    assert later >= {other.pk, elsewhere.pk}
+    assert len(later & {one.pk, two.pk}) == 1, "one call tells whether the host answers again"
+    assert two.pk not in outbox.due(now=NOW)
+
+
+def test_few_addresses_that_failed_are_tried_at_once_and_mails_wait_for_none(cast: Cast) -> None:
+    for number in range(5):
+        make_hook(cast, f"https://hooks{number}.example.org/")
+    Webhook.objects.update(failures=1, failing_since=NOW)
+    say_to_all(cast)
+    mail = Delivery.objects.filter(channel="mail").count()
+    assert len(outbox.due(now=NOW)) == mail + 2
+    taken = outbox.take(Delivery.objects.filter(channel="webhook").order_by("pk")[0].pk, now=NOW)
+    assert taken is not None
+    assert len(outbox.due(now=NOW)) == mail + 1, "what is going on counts"
+
+
+def test_who_presses_the_button_does_not_wait_for_the_rest(cast: Cast, receiver: Receiver) -> None:
+    hook, _secret = make_hook(cast, receiver.url)
+    receiver.status = 500
+    delivery = attempt(say(cast))
+    assert webhooks.try_again(delivery=delivery, actor=cast.member, now=NOW)
+    assert outbox.due(now=NOW) == [delivery.pk]
+    attempt(delivery)
+    assert attempt(webhooks.try_out(hook=hook, actor=cast.member, now=NOW)).state == "dead", "a test goes out"
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for(cast: Cast) -> None:
+    never = threading.Event()
+
+    def resolve(*_args: object, **_kwargs: object) -> list[Any]:
+        never.wait(30)
+        return []
+
+    make_hook(cast, "https://hooks.example.org/")
+    taken = outbox.take(say(cast).pk, now=NOW)
+    assert taken is not None
+    webhooks.deliver(taken, now=NOW, permitted=(), resolve=resolve, whole_seconds=0.05)
+    never.set()
+    assert Delivery.objects.get().error_text == "It did not answer in time."
+
+
+def test_one_message_that_is_given_up_is_told_to_its_owner_once_a_day(cast: Cast, receiver: Receiver) -> None:
+    make_hook(cast, receiver.url)
+    attempt(say(cast, "fine"))
+    receiver.status = 400
+    for key in ("one", "two"):
+        refused = say(cast, key, now=NOW - timedelta(hours=1))
+        Delivery.objects.filter(pk=refused.pk).update(attempts=outbox.ATTEMPTS - 1)
+        Webhook.objects.update(rests_until=None)
+        assert attempt(refused).state == "dead"
+    assert "was given up" in str(Notification.objects.of(cast.member).get(kind=Kind.DESK))
+    assert Webhook.objects.get().disabled_at is None
 
 
 def test_a_new_secret_signs_from_now_on(cast: Cast, receiver: Receiver) -> None:
