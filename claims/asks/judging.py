@@ -252,7 +252,7 @@ def _project(values: Mapping[str, object], user: User) -> Project:
     if project is None or (project.archived_at is None and not access.may_work_in(user, project)):
         raise WrongValue(_("You are not a member of a project of that name."))
     if project.archived_at is not None:
-        raise WrongValue(_("This project is archived."))
+        raise WrongValue(_("This project is archived; a platform administrator can restore it."))
     return project
 
 

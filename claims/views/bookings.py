@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from claims.asks.nowhere import archived_of
 from claims.bookings import booking as bookings
 from claims.bookings.approvals import decidable, decide, may_decide, missing
 from claims.bookings.booking import Answer, UnableToBook, UnableToCancel, get_booking_or_404, may_end
@@ -172,7 +173,12 @@ def booking_reject(request: HttpRequest, key: uuid.UUID) -> HttpResponse:
 
 
 def _form_page(request: HttpRequest, form: BookingForm, *, now: datetime, status: int = 200) -> HttpResponse:
-    context = {"form": form, "no_project": not form.projects, **_checked(form.wanted, now=now)}
+    context = {
+        "form": form,
+        "no_project": not form.projects,
+        "archived_projects": [] if form.projects else archived_of(person(request)),
+        **_checked(form.wanted, now=now),
+    }
     return htmx.render(request, "claims/booking_form.html", context, partial="fields", status=status)
 
 

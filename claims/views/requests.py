@@ -16,6 +16,7 @@ from claims.asks import judging as asks
 from claims.asks.again import values_of
 from claims.asks.drafts import get_draft_or_404
 from claims.asks.forms import RequestForm, initial_values
+from claims.asks.nowhere import archived_of
 from claims.asks.saved import get_saved_or_404
 from claims.asks.saved_forms import SavingForm
 from claims.asks.values import UnableToSubmit
@@ -193,6 +194,7 @@ def form_page(
         "saving": saving or SavingForm(projects=form.projects),
         "launch": chosen_launch(request.POST if request.method == "POST" else request.GET),
         "no_project": not form.projects,
+        "archived_projects": [] if form.projects else archived_of(person(request)),
         "no_cluster": not form.clusters,
         "flavored": form.reading.flavor is not None,
         "preview": preview(form.reading, prices=price_list(), now=timezone.now(), viewer=person(request)),

@@ -180,6 +180,18 @@ def test_somebody_without_a_project_is_told_the_way_out(cast: Cast, cluster: Clu
     assert "You are in no project yet" in html
 
 
+@pytest.mark.parametrize("form", ["request-create", "booking-create"])
+def test_somebody_whose_project_is_archived_is_told_so_and_who_restores_it(
+    cast: Cast, cluster: Cluster, form: str
+) -> None:
+    Project.objects.update(archived_at=NOW)
+    html = page(signed_in(cast.stranger), reverse(form))
+    assert "Your project Weather models is archived" in html
+    assert "A platform administrator can restore it" in html
+    assert reverse("project-detail", args=["weather-models"]) in html
+    assert "no project yet" not in html
+
+
 # --- the live panel -------------------------------------------------------------------------------
 
 
