@@ -6,17 +6,17 @@ allocation timestamp, between two sights of a claim means that the earlier alloc
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from inventory.mirror import consumption, departures, units
+from inventory.mirror import beginnings, consumption, departures, units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
 from inventory.mirror.turn import Kind, Moment, Placed, Source, Turn, chunks, parse_time
-from inventory.models import ArchivedObject, Claim, ClaimDevice, Device, DeviceProfile, Observation, Pod
+from inventory.models import Claim, ClaimDevice, Device, DeviceProfile
 from portal.dra import model as dra
 
 _COLUMNS = [
@@ -77,6 +77,8 @@ class _Known:
 
     devices: Mapping[DeviceKey, Device] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
+    # When the last allocation ended of claims that had one before, by uid.
+    ended: Mapping[str, datetime] = field(default_factory=dict)
     scheduled: Mapping[str, datetime] = field(default_factory=dict)
     # What partitions draw on, by the key of their device.
     counters: Mapping[int, consumption.Counters] = field(default_factory=dict)
@@ -165,7 +167,13 @@ class Claims(MirroredKind[Claim, ClaimObject]):
             )
         if allocation is not None and not same:
             row.epoch += 1
-            moment = _allocated_at(turn, change, known)
+            moment = beginnings.of(
+                turn,
+                claim.status,
+                written_at=change.obj.written_at,
+                ended=known.ended.get(row.uid),
+                scheduled=known.scheduled,
+            )
             row.allocated_at = moment.at
             turn.observe(
                 Kind.CLAIM_ALLOCATED,
@@ -224,18 +232,23 @@ class Claims(MirroredKind[Claim, ClaimObject]):
         named: set[DeviceKey] = set()
         reserving: set[str] = set()
         unknown: set[str] = set()
+        anew: set[str] = set()
         for change in changes:
             status = change.obj.claim.status
             named |= {(r.driver, r.pool, r.device) for r in _results(status.allocation)}
             reserving |= {consumer.uid for consumer in status.reserved_for}
             if change.row is None:
                 unknown.add(change.item.uid)
+            elif status.allocation is not None and change.row.epoch and not change.row.allocated:
+                anew.add(change.item.uid)
         devices = _devices(turn, named)
+        epochs = beginnings.epochs(turn, unknown)
         return _Known(
             devices=devices,
             counters=consumption.of(devices.values()),
-            epochs=_epochs(turn, unknown),
-            scheduled=_scheduled(turn, reserving),
+            epochs=epochs,
+            ended=beginnings.ended(turn, anew | {uid for uid, epoch in epochs.items() if epoch}),
+            scheduled=beginnings.scheduled(turn, reserving),
         )
 
 
@@ -325,50 +338,6 @@ def _devices(turn: Turn, named: set[DeviceKey]) -> dict[DeviceKey, Device]:
     for device in found.values():
         device.profile = profiles[device.profile_id]
     return found
-
-
-def _epochs(turn: Turn, uids: set[str]) -> dict[str, int]:
-    """The last epoch ever observed of claims that have no row."""
-    found: dict[str, int] = {}
-    for some in chunks(uids):
-        seen = Observation.objects.filter(
-            cluster_id=turn.cluster_id, kind=Kind.CLAIM_ALLOCATED, uid__in=some
-        ).values_list("uid", "facts")
-        archived = ArchivedObject.objects.filter(archive__cluster=turn.cluster_id, uid__in=some)
-        epochs = [(uid, int(facts.get("epoch", 0))) for uid, facts in seen]
-        for uid, epoch in (*epochs, *archived.values_list("uid", "epoch")):
-            found[uid] = max(found.get(uid, 0), epoch)
-    return found
-
-
-def _scheduled(turn: Turn, uids: set[str]) -> dict[str, datetime]:
-    found: dict[str, datetime] = {}
-    for some in chunks(uids):
-        pods = Pod.objects.filter(cluster_id=turn.cluster_id, uid__in=some).exclude(scheduled_at=None)
-        found |= {uid: at for uid, at in pods.values_list("uid", "scheduled_at") if at is not None}
-    return found
-
-
-def _allocated_at(turn: Turn, change: Change[Claim, ClaimObject], known: _Known) -> Moment:
-    """The best answer to when the present allocation was made."""
-    status = change.obj.claim.status
-    stamp = parse_time(status.allocation.allocation_timestamp) if status.allocation else None
-    if stamp is not None:
-        return Moment(stamp, Source.ALLOCATION)
-    observed = turn.observed()
-    earliest = observed.at - observed.uncertainty
-    if change.obj.written_at is not None:
-        # The entry's time is that of its last write: a later one (another consumer) may have moved it.
-        written = change.obj.written_at
-        return Moment(written, Source.MANAGED_FIELDS, _width(turn, written, earliest))
-    scheduled = [at for c in status.reserved_for if (at := known.scheduled.get(c.uid)) is not None]
-    if scheduled:
-        return Moment(min(scheduled), Source.POD, _width(turn, min(scheduled), earliest))
-    return observed
-
-
-def _width(turn: Turn, at: datetime, earliest: datetime) -> timedelta:
-    return max(at - earliest, timedelta(0)) if turn.since is not None else timedelta(0)
 
 
 def _node_of(allocation: dra.AllocationResult, known: _Known) -> str:

@@ -386,6 +386,26 @@ def test_a_claim_that_comes_back_from_a_backup_goes_on_counting_epochs(mirror: M
     assert [o.facts["epoch"] for o in mirror.observed("claim-allocated")] == [1, 2]
 
 
+@pytest.mark.parametrize("deleted", [True, False])
+def test_an_allocation_that_a_restored_cluster_remembers_did_not_last_meanwhile(
+    mirror: Mirror, deleted: bool
+) -> None:
+    fleet(mirror)
+    held = claim(allocated=allocation(result("gpu-0"), timestamp=STAMP))
+    mirror.see(held)
+    mirror.now += timedelta(hours=1)
+    released = changed(held, status={})
+    mirror.see(*((held,) if deleted else (released,)), deleted=deleted)
+    ended = mirror.now
+    mirror.now += timedelta(hours=2)
+    mirror.see(changed(held) if deleted else changed(released, status=held["status"]))
+    first, again = mirror.observed("claim-allocated")
+    assert first.at == STAMPED
+    assert (again.at, again.source) == (mirror.now, "observed")
+    assert again.at - timedelta(microseconds=again.uncertainty_us) == ended
+    assert [o.facts["epoch"] for o in (first, again)] == [1, 2]
+
+
 def test_a_device_that_is_published_after_its_allocation_is_held(mirror: Mirror) -> None:
     mirror.see(node())
     mirror.see(claim(allocated=allocation(result("gpu-0"))))

@@ -1,0 +1,90 @@
+"""When the allocation of a claim began, and which of its allocations it is."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.models import ArchivedObject, Observation, Pod
+from portal.dra import model as dra
+
+# The cluster's times are whole seconds, ours are not: what is less apart may be in either order.
+CLOCK_STEP = timedelta(seconds=2)
+
+
+def of(
+    turn: Turn,
+    status: dra.ResourceClaimStatus,
+    *,
+    written_at: datetime | None,
+    ended: datetime | None,
+    scheduled: Mapping[str, datetime],
+) -> Moment:
+    """The best answer to when the present allocation was made. `written_at` is the time of the write of the
+    status, `ended` when the claim's allocation before this one ended, `scheduled` when Pods were, by uid."""
+    told = _told(turn, status, written_at=written_at, scheduled=scheduled)
+    if ended is None or told.at > ended - CLOCK_STEP:
+        return told
+    # An allocation that had ended is there again, as a backup of the cluster knew it: it did not last
+    # meanwhile, and nobody can say when it came back.
+    now = turn.observed()
+    return Moment(now.at, now.source, max(now.at - ended, now.uncertainty))
+
+
+def _told(
+    turn: Turn,
+    status: dra.ResourceClaimStatus,
+    *,
+    written_at: datetime | None,
+    scheduled: Mapping[str, datetime],
+) -> Moment:
+    """When the present allocation was made, as the cluster tells."""
+    stamp = parse_time(status.allocation.allocation_timestamp) if status.allocation else None
+    if stamp is not None:
+        return Moment(stamp, Source.ALLOCATION)
+    observed = turn.observed()
+    earliest = observed.at - observed.uncertainty
+    if written_at is not None:
+        # The entry's time is that of its last write: a later one (another consumer) may have moved it.
+        return Moment(written_at, Source.MANAGED_FIELDS, _width(turn, written_at, earliest))
+    times = [at for c in status.reserved_for if (at := scheduled.get(c.uid)) is not None]
+    if times:
+        return Moment(min(times), Source.POD, _width(turn, min(times), earliest))
+    return observed
+
+
+def _width(turn: Turn, at: datetime, earliest: datetime) -> timedelta:
+    return max(at - earliest, timedelta(0)) if turn.since is not None else timedelta(0)
+
+
+def epochs(turn: Turn, uids: set[str]) -> dict[str, int]:
+    """The last epoch ever observed of claims that have no row."""
+    found: dict[str, int] = {}
+    for some in chunks(uids):
+        seen = Observation.objects.filter(
+            cluster_id=turn.cluster_id, kind=Kind.CLAIM_ALLOCATED, uid__in=some
+        ).values_list("uid", "facts")
+        archived = ArchivedObject.objects.filter(archive__cluster=turn.cluster_id, uid__in=some)
+        epochs = [(uid, int(facts.get("epoch", 0))) for uid, facts in seen]
+        for uid, epoch in (*epochs, *archived.values_list("uid", "epoch")):
+            found[uid] = max(found.get(uid, 0), epoch)
+    return found
+
+
+def ended(turn: Turn, uids: set[str]) -> dict[str, datetime]:
+    """When the last allocation ended, as it was observed, of claims that had one and have none."""
+    found: dict[str, datetime] = {}
+    kinds = (Kind.CLAIM_RELEASED, Kind.CLAIM_DELETED)
+    for some in chunks(uids):
+        ends = Observation.objects.filter(cluster_id=turn.cluster_id, kind__in=kinds, uid__in=some)
+        for uid, at in ends.values_list("uid", "at"):
+            found[uid] = max(found.get(uid, at), at)
+    return found
+
+
+def scheduled(turn: Turn, uids: set[str]) -> dict[str, datetime]:
+    """When Pods were scheduled, by uid."""
+    found: dict[str, datetime] = {}
+    for some in chunks(uids):
+        pods = Pod.objects.filter(cluster_id=turn.cluster_id, uid__in=some).exclude(scheduled_at=None)
+        found |= {uid: at for uid, at in pods.values_list("uid", "scheduled_at") if at is not None}
+    return found
