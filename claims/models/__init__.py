@@ -25,6 +25,7 @@ from claims.models.statements import (
     Statement,
     StatementLine,
 )
+from claims.models.statements_told import StatementHook, ToldCorrection
 
 __all__ = [
     "FINAL_STATES",
@@ -77,6 +78,8 @@ __all__ = [
     "RequestPod",
     "SavedRequest",
     "Statement",
+    "StatementHook",
     "StatementLine",
+    "ToldCorrection",
     "Watch",
 ]

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from claims.history.curves import us
 from claims.models import Adjustment, Charge, Statement
+from claims.money import announcing
 from claims.money.months import Month, zone_named
 from claims.money.rating import content_of
 from portal import money
@@ -79,7 +80,11 @@ def decide(
 ) -> None:
     """Agree to it, or not. Raises UnableToAdjust for who proposed it, and once its month is closed."""
     with transaction.atomic():
-        row = Adjustment.objects.select_for_update().select_related("project").get(pk=adjustment.pk)
+        row = (
+            Adjustment.objects.select_for_update()
+            .select_related("project", "refers_to")
+            .get(pk=adjustment.pk)
+        )
         if row.state != Adjustment.State.PROPOSED:
             raise UnableToAdjust(_("Somebody has decided already."))
         if row.proposed_by_id == actor.pk:
@@ -91,6 +96,7 @@ def decide(
         row.save(update_fields=["state", "decided_at", "decided_by", "decision_note"])
         if approve:
             _charge(row)
+            announcing.agreed(row, now=now)
         audit.record(
             now=now,
             actor=actor,

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from claims.models import Adjustment, Charge, Dispute, Statement, StatementLine
+from claims.money import announcing
 from claims.money.idle_cost import rate_idle
 from claims.money.months import Month
 from claims.money.rated import rate_month
@@ -90,6 +91,7 @@ def close(
     been `rated`). Raises UnableToMove while something about it is undecided."""
     if not rated:
         rate_month(month=month, zone=zone)
+        announcing.corrections(month=month, now=now)
         if project is None:
             rate_idle(month=month, zone=zone, now=now)
     with transaction.atomic():
@@ -119,6 +121,7 @@ def close(
             after={"state": State.CLOSED, "digest": row.digest, "lines": len(lines)},
             source_ip=source_ip,
         )
+        announcing.closed(row, lines, now=now)
         if project is not None:
             _tell_closed(row, project, lines, now=now)
     return row
@@ -143,6 +146,7 @@ def move_all(
     moved, refused = 0, []
     if action == "close":
         rate_month(month=month, zone=zone)
+        announcing.corrections(month=month, now=now)
         rate_idle(month=month, zone=zone, now=now)
     for project in projects:
         if states.get(project.pk if project else None, State.OPEN) != wanted:

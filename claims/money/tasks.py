@@ -11,7 +11,7 @@ from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
 from claims.models import CostCentre, LedgerCursor, PriceBook, Statement
-from claims.money import budgets, centres
+from claims.money import announcing, budgets, centres
 from claims.money.idle_cost import rate_idle
 from claims.money.months import Month, zone_named
 from claims.money.rated import rate_month
@@ -46,6 +46,7 @@ def rate_changed(*, now: datetime) -> list[Month]:
         key, state = f"claims:rated:{month}", _fingerprint()
         if cache.get(key) != state:
             rate_month(month=month, zone=zone)
+            announcing.corrections(month=month, now=now)
             cache.set(key, state, timeout=None)
             done.append(month)
         # Idle time grows with every moment: now and then is enough before the month is reviewed.
