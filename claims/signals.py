@@ -8,5 +8,8 @@ work_due = Signal()
 # Sent after commit, without arguments: quotas were changed, and have to be watched and written.
 quotas_due = Signal()
 
+# Sent after commit with `drill_id`: a drill was started or answered.
+drill_due = Signal()
+
 # Sent after commit with `launch_id`: something is to be started, or removed.
 launch_due = Signal()

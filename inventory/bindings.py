@@ -1,6 +1,7 @@
 """Whose a namespace is: at any instant one project's at most, and never changed for the past."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,18 @@ from portal.accounts.models import Project, User
 
 # RFC 1123 label, as the API server has it for namespaces.
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+# Rooms above the inventory may use a namespace themselves: whether they do in [start, end), and why then no
+# project may have it ("" = it may).
+Refusal = Callable[[Cluster, str, datetime, datetime | None], str]
+_refusals: list[Refusal] = []
+
+
+def register_refusal(refusal: Refusal) -> None:
+    """Let `bind` ask this too; asked once however often it is registered."""
+    if refusal not in _refusals:
+        _refusals.append(refusal)
 
 
 class UnableToBind(Exception):
@@ -56,6 +69,9 @@ def bind(
         other = taken.select_related("project").order_by("valid_from").first()
         if other is not None:
             raise UnableToBind(_belongs(other))
+        for refusal in _refusals:
+            if why := refusal(cluster, namespace, start, valid_until):
+                raise UnableToBind(why)
         try:
             with transaction.atomic():
                 binding = NamespaceBinding.objects.create(

@@ -53,6 +53,16 @@ app.conf.beat_schedule = {
         "task": "claims.launches.tasks.tend",
         "schedule": 5.0,
     },
+    "go on with drills": {
+        "task": "claims.drill.tasks.tend",
+        "schedule": 2.0,
+        "options": {"expires": 10},
+    },
+    "remove what drills left behind": {
+        "task": "claims.drill.tasks.sweep",
+        "schedule": 60.0,
+        "options": {"expires": 55},
+    },
     "check the ledger": {
         "task": "claims.tasks.audit_ledgers",
         # While most sleep.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from claims.ledger.terms import Interval
-from claims.models import RequestClaim, RequestPod
+from claims.models import DrillObject, RequestClaim, RequestPod
 from inventory.models import Cluster, NamespaceBinding
 
 
@@ -20,7 +20,7 @@ class Payer:
 
 @dataclass(frozen=True, kw_only=True)
 class Payers:
-    """The payers of some claims and Pods, read in three queries."""
+    """The payers of some claims and Pods, read in four queries."""
 
     by_uid: dict[str, Payer]
     bindings: dict[str, list[tuple[datetime, datetime | None, int]]]
@@ -39,6 +39,9 @@ class Payers:
             uid: Payer(request_id=request, project_id=project)
             for uid, request, project in pods.values_list("pod_uid", "request_id", "request__project_id")
         }
+        # What drills hold, nobody pays: not even the project of their namespace, should it have one.
+        drilled = DrillObject.objects.filter(cluster=cluster, uid__in=uids)
+        by_uid |= dict.fromkeys(drilled.values_list("uid", flat=True), Payer())
         bindings: dict[str, list[tuple[datetime, datetime | None, int]]] = defaultdict(list)
         rows = NamespaceBinding.objects.filter(cluster=cluster, namespace__in=set(namespaces))
         for binding in rows.order_by("valid_from"):

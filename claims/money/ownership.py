@@ -9,16 +9,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 
+from claims.models import DrillObject
 from inventory.models import NamespaceBinding
 
 Binding = tuple[datetime, datetime | None, int]
 
 
 class Owners:
-    """All bindings of namespaces; one query."""
+    """All bindings of namespaces, and what drills held in one; one query, and one more where it is asked."""
 
     def __init__(self) -> None:
         self._bindings: dict[tuple[int, str], list[Binding]] = defaultdict(list)
+        self._drilled: set[tuple[int, str]] | None = None
         rows = NamespaceBinding.objects.order_by("valid_from").values_list(
             "cluster_id", "namespace", "valid_from", "valid_until", "project_id"
         )
@@ -46,6 +48,15 @@ class Owners:
             at = until
         if at < end:
             yield at, end, None
+
+    def is_drilled(self, *, cluster_id: int, namespace: str, claim_uid: str) -> bool:
+        """Whether a claim was a drill's: nobody pays for it, whosever its namespace is. Asks the database,
+        once, only where a namespace is somebody's."""
+        if (cluster_id, namespace) not in self._bindings:
+            return False
+        if self._drilled is None:
+            self._drilled = set(DrillObject.objects.values_list("cluster_id", "uid"))
+        return (cluster_id, claim_uid) in self._drilled
 
     def moving(self, *, before: datetime) -> set[str]:
         """Names of namespaces that change hands before a time, somewhere: what they hold may have several

@@ -98,6 +98,10 @@ class Rater:
     ) -> Iterator[tuple[datetime, datetime, int | None]]:
         if row["request_id"] is not None:
             return iter([(start, end, row["project_id"])])
+        if row["project_id"] is None and self.owners.is_drilled(
+            cluster_id=row["cluster_id"], namespace=row["namespace"], claim_uid=row["claim_uid"]
+        ):
+            return iter([(start, end, None)])
         return self.owners.parts(
             cluster_id=row["cluster_id"],
             namespace=row["namespace"],

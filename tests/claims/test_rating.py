@@ -29,6 +29,7 @@ class KnownOwners(Owners):
     """Bindings that no database has."""
 
     def __init__(self, bindings: dict[tuple[int, str], list[Any]]) -> None:
+        self._drilled = set()
         self._bindings = defaultdict(list, bindings)
 
 
