@@ -7,31 +7,34 @@ class ClaimsConfig(AppConfig):
 
     def ready(self) -> None:
         from claims.catalogue.offering import flavors_demanding, flavors_served
-        from claims.launches.tasks import on_launch_due
         from claims.drill.namespaces import why_not_bound
         from claims.drill.sweeping import findings as drill_findings
         from claims.drill.tasks import on_drill_due
+        from claims.launches.tasks import on_launch_due
         from claims.ledger.exclusion import after_migrate
         from claims.money.tasks import on_project_saved
-        from claims.receivers import on_observed, on_quotas_due, on_work_due
+        from claims.receivers import on_findings_opened, on_observed, on_quotas_due, on_work_due
         from claims.requests.concerned import concerned
+        from claims.requests.drift_findings import findings as drift_findings
         from claims.requests.sweeping import findings
         from claims.signals import drill_due, launch_due, quotas_due, work_due
         from inventory.bindings import register_refusal
         from inventory.class_users import register_demands, register_offering
-        from inventory.findings.strays import register
-        from inventory.signals import observed
+        from inventory.findings.strays import CHANGED, register
+        from inventory.signals import findings_opened, observed
         from inventory.taints.concerned import register as register_concerned
 
         post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.money.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         register(findings)
         register(drill_findings)
+        register(drift_findings, CHANGED)
         register_refusal(why_not_bound)
         register_offering(flavors_served)
         register_demands(flavors_demanding)
         register_concerned(concerned)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
+        findings_opened.connect(on_findings_opened, dispatch_uid="claims.drift")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")
         quotas_due.connect(on_quotas_due, dispatch_uid="claims.quotas.standing")
         drill_due.connect(on_drill_due, dispatch_uid="claims.drill.running")

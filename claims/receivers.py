@@ -1,6 +1,8 @@
 """From signals to the task queue. A queue that cannot be reached stops nobody: beat asks again in seconds."""
 
 import logging
+from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 
 from django.core.cache import cache
@@ -8,6 +10,8 @@ from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from claims import tasks
+from claims.requests import drift_findings
+from inventory.models import Finding
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +34,11 @@ def on_work_due(*, request_id: int, **_kwargs: Any) -> None:
         tasks.queue(tasks.pursue, request_id=request_id)
     except (OperationalError, RedisError, OSError) as error:
         log.warning("queue unreachable: pursue request %s: %s", request_id, error)
+
+
+def on_findings_opened(*, opened: Collection[Finding], now: datetime, **_kwargs: Any) -> None:
+    """Within the transaction that opened them: who asked for what others changed hears of it."""
+    drift_findings.tell_concerned(opened=opened, now=now)
 
 
 def on_quotas_due(**_kwargs: Any) -> None:

@@ -145,6 +145,8 @@ class Request(models.Model):
     # A hold is asked for by the person and kept by the desk until release.
     hold_wanted = models.BooleanField(default=False)
     hold_pod_uid = models.CharField(max_length=64, blank=True)
+    # Its image as the cluster accepted it; null = not known.
+    hold_pod_image = models.CharField(max_length=512, null=True, blank=True)
 
     # Work on the cluster that is due (create, hold, wind up): how often it failed, and when to try again.
     # Null = nothing to do.

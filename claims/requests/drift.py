@@ -1,7 +1,7 @@
 """What of a request's objects differs on the cluster from what the desk sent. Only told: nothing is written
 back silently, since whoever changed it may have had a reason."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,22 +31,47 @@ class Difference:
 
 def differences(request: Request) -> list[Difference]:
     """What differs, as far as the mirror shows it. Two queries at most, none where nothing can."""
-    if request.state not in THERE or request.shape == Shape.ENTITLEMENT or not request.object_uid:
-        return []
-    found = list(_of_object(request))
-    if request.shape == Shape.CLAIM and request.hold_pod_uid:
-        found += _of_hold(request)
+    return differences_of_all([request]).get(request.pk, [])
+
+
+def differences_of_all(requests: Collection[Request]) -> Mapping[int, list[Difference]]:
+    """The same of many requests of one cluster (with project and requester joined), by primary key; absent =
+    nothing differs. Three queries at most, however many they are."""
+    there = [one for one in requests if one.state in THERE and one.object_uid]
+    claims = _rows(Claim, [one for one in there if one.shape == Shape.CLAIM])
+    templates = _rows(ClaimTemplate, [one for one in there if one.shape == Shape.TEMPLATE])
+    holds = _holds([one for one in there if one.shape == Shape.CLAIM and one.hold_pod_uid])
+    found: dict[int, list[Difference]] = {}
+    for request in there:
+        place = (request.namespace, request.object_name)
+        row = claims.get(place) if request.shape == Shape.CLAIM else templates.get(place)
+        mine = list(_of_object(request, row)) if row is not None else []
+        # Made again by itself: that is told by the timeline.
+        if (pod := holds.get(request.hold_pod_uid)) is not None:
+            mine += _of_hold(request, pod)
+        if mine:
+            found[request.pk] = mine
     return found
 
 
-def _of_object(request: Request) -> Iterator[Difference]:
+def _rows(model: type[Any], requests: Sequence[Request]) -> Mapping[tuple[str, str], Any]:
+    if not requests:
+        return {}
+    rows = model.objects.filter(
+        cluster=requests[0].cluster_id, name__in=[request.object_name for request in requests]
+    )
+    return {(row.namespace, row.name): row for row in rows}
+
+
+def _holds(requests: Sequence[Request]) -> Mapping[str, Pod]:
+    if not requests:
+        return {}
+    uids = [request.hold_pod_uid for request in requests]
+    return {pod.uid: pod for pod in Pod.objects.filter(cluster=requests[0].cluster_id, uid__in=uids)}
+
+
+def _of_object(request: Request, row: Claim | ClaimTemplate) -> Iterator[Difference]:
     kind = _KINDS[Shape(request.shape)]
-    model: type[Claim] | type[ClaimTemplate] = Claim if request.shape == Shape.CLAIM else ClaimTemplate
-    row = model.objects.filter(
-        cluster=request.cluster_id, namespace=request.namespace, name=request.object_name
-    ).first()
-    if row is None:
-        return
     if row.uid != request.object_uid:
         yield Difference(
             kind=kind, name=row.name, path="metadata.uid", sent=request.object_uid, found=row.uid
@@ -58,17 +83,23 @@ def _of_object(request: Request) -> Iterator[Difference]:
         yield Difference(kind=kind, name=row.name, path=path, sent=sent, found=there)
 
 
-def _of_hold(request: Request) -> Iterator[Difference]:
-    name = manifests.hold_name(request.object_name)
-    row = Pod.objects.filter(
-        cluster=request.cluster_id, namespace=request.namespace, name=name, uid=request.hold_pod_uid
-    ).first()
-    if row is None:
-        # Made again by itself: that is told by the timeline.
-        return
-    written = manifests.metadata_of(name=name, namespace=row.namespace, owner=owner_of(request))
+def _of_hold(request: Request, row: Pod) -> Iterator[Difference]:
+    written = manifests.metadata_of(name=row.name, namespace=row.namespace, owner=owner_of(request))
     written["labels"][manifests.ROLE_LABEL] = "hold"
     yield from _of_metadata(request, "Pod", written, row)
+    image = row.claim_uses[0].get("image", "") if row.claim_uses else ""
+    if image and request.hold_pod_image and image != request.hold_pod_image:
+        yield Difference(
+            kind="Pod",
+            name=row.name,
+            path="spec.containers[0].image",
+            sent=request.hold_pod_image,
+            found=image,
+            mend=_command(
+                f"set image pod {row.name}", f"{row.claim_uses[0]['container']}={request.hold_pod_image}",
+                request.namespace, overwrite=False,
+            ),
+        )  # fmt: skip
 
 
 def _of_metadata(
@@ -90,10 +121,10 @@ def _of_metadata(
             )
 
 
-def _command(what: str, pair: str, namespace: str) -> str:
+def _command(what: str, pair: str, namespace: str, *, overwrite: bool = True) -> str:
     """Quoted for a shell: the value may be what a person typed."""
     quoted = "'" + pair.replace("'", "'\\''") + "'"
-    return f"kubectl -n {namespace} {what} {quoted} --overwrite"
+    return f"kubectl -n {namespace} {what} {quoted}{' --overwrite' if overwrite else ''}"
 
 
 def _unlike(sent: Any, found: Any, path: str) -> Iterator[tuple[str, str, str]]:

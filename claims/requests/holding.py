@@ -70,7 +70,7 @@ def hold(request: Request, *, image: str, terms: HoldTerms, now: datetime, conne
         if changed:
             record(request, "request.hold-refused", actor=None, now=now, after={"message": error.message})
     else:
-        _note(request, str(created["metadata"]["uid"]), now=now, connect=connect)
+        _note(request, created, now=now, connect=connect)
 
 
 def leave(request: Request, *, now: datetime, connect: Connect) -> None:
@@ -103,9 +103,13 @@ def remove_hold(request: Request, client: submission.Writer) -> bool:
     )
 
 
-def _note(request: Request, uid: str, *, now: datetime, connect: Connect) -> None:
+def _note(request: Request, pod: Mapping[str, Any], *, now: datetime, connect: Connect) -> None:
+    uid = str(pod["metadata"]["uid"])
+    columns = {"hold_pod_uid": uid}
+    if request.hold_pod_uid != uid:
+        columns["hold_pod_image"] = _image_of(pod)
     came = Request.objects.filter(pk=request.pk, hold_wanted=True, state__in=LIVE).update(
-        hold_pod_uid=uid, due_at=None, attempts=0
+        due_at=None, attempts=0, **columns
     )
     Request.objects.filter(pk=request.pk, state__in=LIVE, reason=Reason.RETRYING).update(
         reason="", message=""
@@ -119,6 +123,11 @@ def _note(request: Request, uid: str, *, now: datetime, connect: Connect) -> Non
     elif request.hold_pod_uid != uid:
         action = "request.hold-again" if request.hold_pod_uid else "request.held"
         record(request, action, actor=None, now=now, after={"pod": manifests.hold_name(request.object_name)})
+
+
+def _image_of(pod: Mapping[str, Any]) -> str:
+    containers = (pod.get("spec") or {}).get("containers") or [{}]
+    return str(containers[0].get("image", ""))[:512]
 
 
 def _note_end(request: Request, pod: Mapping[str, Any], *, now: datetime) -> None:

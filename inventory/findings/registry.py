@@ -68,6 +68,13 @@ RULES: tuple[Rule, ...] = (
         strays.strays,
     ),
     Rule(
+        "object-changed",
+        _("Object of the desk changed by others"),
+        _("The request's page shows each difference, and commands that put it right; who has it was told."),
+        (CLAIMS, PODS),
+        strays.changed,
+    ),
+    Rule(
         "overlap",
         _("Overlapping allocation"),
         _("Stop one of the claims: two workloads share a device that each believes to have alone."),

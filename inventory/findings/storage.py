@@ -10,6 +10,7 @@ from django.db import transaction
 from inventory.findings import news
 from inventory.findings.model import Found, Rule
 from inventory.models import Cluster, DiagnosisTask, Finding, RuleState
+from inventory.signals import findings_opened
 
 BATCH = 500
 _TOLD = ("severity", "object_kind", "namespace", "name", "code", "since")
@@ -78,6 +79,8 @@ def keep(*, cluster: Cluster, outcomes: Sequence[Outcome], now: datetime) -> Non
         labels={outcome.rule.kind: outcome.rule.label for outcome in outcomes},
         now=now,
     )
+    if work.opened:
+        findings_opened.send(Finding, cluster=cluster, opened=work.opened, now=now)
     _save_states(cluster, states, outcomes, now=now)
 
 

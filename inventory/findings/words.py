@@ -51,6 +51,8 @@ PHRASES: Mapping[str, StrOrPromise] = {
     "stray-unknown": _(
         "%(object)s carries the label of a request that this desk does not know: %(request)s."
     ),
+    "object-changed": _("%(object)s is not as the desk sent it for %(request)s: %(paths)s."),
+    "quota-changed": _("The ResourceQuota %(object)s is not as the desk wrote it: %(said)s"),
     "overlap": _("Several claims hold the exclusive device %(device)s at once: %(claims)s."),
     "overlap-hardware": _(
         "One piece of hardware is held under several names at once (%(names)s), by: %(claims)s."

@@ -17,6 +17,8 @@ from inventory.models import Node, Pod, PodEvent
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 FINISHED = frozenset({"Succeeded", "Failed"})
+# Longer than any registry takes.
+MAX_IMAGE = 512
 _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
     *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
@@ -38,6 +40,7 @@ class _Resources(msgspec.Struct):
 
 class _Container(msgspec.Struct, rename="camel"):
     name: str = ""
+    image: str | None = None
     resources: _Resources | None = None
 
 
@@ -260,9 +263,14 @@ def _extended_mapping(status: _Status) -> dict[str, str]:
 
 
 def _claim_uses(spec: _Spec) -> list[dict[str, str]]:
-    """Which containers use which claims."""
+    """Which containers use which claims, and of which image they are."""
     return [
-        {"container": container.name, "claim": claim.name, "request": claim.request or ""}
+        {
+            "container": container.name,
+            "claim": claim.name,
+            "request": claim.request or "",
+            "image": (container.image or "")[:MAX_IMAGE],
+        }
         for container in (*(spec.init_containers or ()), *(spec.containers or ()))
         for claim in (container.resources.claims if container.resources else None) or ()
     ]

@@ -100,8 +100,9 @@ class Pod(Namespaced):
     finished_at = models.DateTimeField(null=True)
     # spec.resourceClaims names → claim names as resolved in status: {"gpu": "train-gpu-x7k2p"}.
     claim_names = models.JSONField(default=dict)
-    # Which containers use them: [{"container", "claim", "request"}] with names of the Pod's spec; `request`
-    # is "" where the container gets all of the claim's devices.
+    # Which containers use them: [{"container", "claim", "request", "image"}] with names of the Pod's spec;
+    # `request` is "" where the container gets all of the claim's devices. "image" is missing in what was
+    # mirrored before it was kept.
     claim_uses = models.JSONField(default=list)
     # Device Plugin counts: {"nvidia.com/gpu": 2}.
     extended_resources = models.JSONField(default=dict)

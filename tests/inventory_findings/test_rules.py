@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from claims.models import QuotaObject
 from inventory.findings import words
 from inventory.findings.registry import BY_KIND, RULES
 from inventory.findings.thresholds import Thresholds
@@ -33,7 +34,7 @@ from inventory.models import (
     RuleState,
     Twin,
 )
-from portal.accounts.models import User
+from portal.accounts.models import Project, User
 from tests.inventory_findings.conftest import MINUTE, complete_streams, hear, look, shown
 from tests.inventory_pages.factories import (
     bind,
@@ -281,6 +282,20 @@ def strayed(cluster: Cluster) -> Cure:
     return copied.delete
 
 
+def changed_by_others(cluster: Cluster) -> Cure:
+    row = QuotaObject.objects.create(
+        cluster=cluster,
+        project=Project.objects.create(slug="changed", name="Changed", created_at=timezone.now()),
+        namespace="tides", name="claimdesk-entitled", state=QuotaObject.State.DRIFT,
+        message="It was deleted.",
+    )  # fmt: skip
+
+    def mend() -> None:
+        QuotaObject.objects.filter(pk=row.pk).update(state=QuotaObject.State.WRITTEN)
+
+    return mend
+
+
 CASES = (
     Case("pool-incomplete", incomplete, ("gpu-01", "1", "2")),
     Case("pool-invalid", invalid, ("published twice",), waits=False),
@@ -308,6 +323,7 @@ CASES = (
     Case("admin-access", admin_access, ("monitoring",), waits=False),
     Case("namespace-unbound", unbound, ("tides", "2"), waits=False),
     Case("stray-object", strayed, ("tides/copied", "5a1f")),
+    Case("object-changed", changed_by_others, ("tides/claimdesk-entitled", "was deleted"), waits=False),
 )
 
 

@@ -33,7 +33,8 @@ def test_a_node_keeps_what_its_device_plugins_advertise(mirror: Mirror) -> None:
     row = Node.objects.get()
     assert (row.ready, row.unschedulable, row.kubelet_version) == (True, False, "v1.36.2")
     assert (row.capacity, row.allocatable) == ({"nvidia.com/gpu": "4"}, {"nvidia.com/gpu": "3"})
-    assert row.taints == [{"key": "a", "value": "", "effect": "NoExecute"}]
+    dated = {"timeAdded": "2026-03-01T08:00:00Z"}
+    assert row.taints == [{"key": "a", "value": "", "effect": "NoExecute", **dated}]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +115,19 @@ def test_claims_of_templates_are_known_by_the_names_they_got(mirror: Mirror) -> 
 def test_a_pod_tells_which_containers_use_which_claims(mirror: Mirror) -> None:
     made = pod(claims={"gpu": "train", "nic": "net"})
     uses = [{"name": "gpu"}, {"name": "nic", "request": "fast"}]
-    made["spec"]["containers"][0]["resources"]["claims"] = uses
-    made["spec"]["initContainers"] = [{"name": "warm", "resources": {"claims": [{"name": "gpu"}]}}]
+    made["spec"]["containers"][0] |= {"image": "", "resources": {"claims": uses}}
+    made["spec"]["initContainers"] = [
+        {
+            "name": "warm",
+            "image": "registry.example.org/warm:1",
+            "resources": {"claims": [{"name": "gpu"}]},
+        }
+    ]
     mirror.see(made)
     assert Pod.objects.get().claim_uses == [
-        {"container": "warm", "claim": "gpu", "request": ""},
-        {"container": "main", "claim": "gpu", "request": ""},
-        {"container": "main", "claim": "nic", "request": "fast"},
+        {"container": "warm", "claim": "gpu", "request": "", "image": "registry.example.org/warm:1"},
+        {"container": "main", "claim": "gpu", "request": "", "image": ""},
+        {"container": "main", "claim": "nic", "request": "fast", "image": ""},
     ]
 
 
