@@ -98,7 +98,8 @@ def _timed(
         took.append(1000 * (time.process_time() - begun))
     told = (
         f"+{effect.gained.count} -{effect.lost.count}, {effect.failing_count} err,"
-        f" {effect.keeping.count} keep, {effect.waiting.starting.count} start, {effect.waiting.stopping.count} stop"
+        f" {effect.keeping.count} keep, {effect.waiting.starting.count} start,"
+        f" {effect.waiting.stopping.count} stop"
     )
     return took[0], median(took[1:]), told
 

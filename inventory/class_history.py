@@ -224,6 +224,11 @@ def told(version: ClassVersion | None) -> Spec | None:
 
 def diff(before: Spec | None, after: Spec | None) -> Sequence[DiffLine]:
     """Two specs as YAML, line by line; None is no class at all."""
+    return text_diff(*(describe.as_yaml(spec) if spec is not None else "" for spec in (before, after)))
+
+
+def text_diff(before: str, after: str) -> Sequence[DiffLine]:
+    """Two texts, line by line."""
     kinds = {"+ ": "added", "- ": "removed", "  ": ""}
-    old, new = (describe.as_yaml(spec).splitlines() if spec is not None else [] for spec in (before, after))
-    return [DiffLine(kinds[line[:2]], line[2:]) for line in difflib.ndiff(old, new) if line[:2] in kinds]
+    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+    return [DiffLine(kinds[line[:2]], line[2:]) for line in lines if line[:2] in kinds]

@@ -1,5 +1,4 @@
-"""DeviceClasses for administrators: what an expression matches, and changes that the cluster has rehearsed
-first.
+"""DeviceClasses for administrators: changes that the cluster has rehearsed first.
 
 A change is tried as a server-side dry-run, and what comes back is compared with what was sent, because API
 servers drop fields whose feature gate is off without a word. Only then is it made. The mirror follows
@@ -8,19 +7,19 @@ through the watch.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from inventory import class_history, clusters
+from inventory.expression_checks import check_expression
 from inventory.follow.discovery import preferred
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
-from inventory.models import Cluster, Device
+from inventory.models import Cluster
 from inventory.proposals import direct, rules
 from portal import access
 from portal.accounts import audit
@@ -30,16 +29,29 @@ from portal.kube import errors
 from portal.kube.client import Client
 from portal.kube.resources import DEVICE_CLASSES, Resource
 
+__all__ = [
+    "ChangedMeanwhile",
+    "UnableToChangeClass",
+    "Wanted",
+    "check_expression",
+    "create_class",
+    "delete_class",
+    "restore_class",
+    "update_class",
+]
+
 # Limits of resource.k8s.io/v1.
 MAX_SELECTORS = 32
 MAX_EXPRESSION = 10 * 1024
 # Gates that a dropped field hangs on.
 GATES = {"extendedResourceName": "DRAExtendedResource"}
+# Annotations that tools keep for themselves.
+TOOLS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 
 class UnableToChangeClass(Exception):
-    """`field` is the form field at fault ("name", "expressions", "extended_resource_name", "config", "" =
-    none)."""
+    """`field` is the form field at fault ("name", "expressions", "extended_resource_name", "config",
+    "labels", "annotations", "" = none)."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -47,21 +59,41 @@ class UnableToChangeClass(Exception):
         self.message = message
 
 
+class ChangedMeanwhile(UnableToChangeClass):
+    """Somebody else changed the class since `seen_version`; `current` is the object as it is now."""
+
+    def __init__(self, current: Mapping[str, Any]) -> None:
+        said = _("Somebody changed the class meanwhile. Look at it again, then repeat your change.")
+        super().__init__("", said)
+        self.current = current
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """What an administrator asks a class to be. All `expressions` must hold; `config` is as in the API."""
+    """What an administrator asks a class to be. All `expressions` must hold; `config` is as in the API;
+    labels and annotations None = as they are."""
 
     expressions: Sequence[str]
     extended_resource_name: str = ""
     config: Sequence[Mapping[str, Any]] = ()
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
 
     @classmethod
-    def of_spec(cls, spec: Mapping[str, Any]) -> "Wanted":
+    def of_spec(
+        cls,
+        spec: Mapping[str, Any],
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> "Wanted":
         """What a class is by its spec."""
         return cls(
             expressions=matching.expressions_of(spec),
             extended_resource_name=str(spec.get("extendedResourceName", "")),
             config=spec.get("config") or (),
+            labels=labels,
+            annotations=annotations,
         )
 
     def spec(self) -> dict[str, Any]:
@@ -74,56 +106,10 @@ class Wanted:
             spec["extendedResourceName"] = self.extended_resource_name
         return spec
 
-
-@dataclass(frozen=True)
-class Check:
-    """What an expression means on a cluster. `problem` says why it does not compile (at `line` and
-    `column`, from 1; 0 = the whole); `evaluation_error` is the first error that it gives for a device of
-    the cluster, which would make the scheduler give up on a claim."""
-
-    problem: str = ""
-    line: int = 0
-    column: int = 0
-    evaluation_error: str = ""
-    matched: int = 0
-    free: int = 0
-    profiles: Sequence[int] = field(default_factory=tuple)
-
-
-# --- what it means ------------------------------------------------------------------------------------
-
-
-def check_expression(*, cluster: Cluster, expression: str) -> Check:
-    """Compile a CEL expression as the API server would, and count the devices of the cluster that it
-    matches."""
-    features = features_of(cluster.server_version, served=cluster.served)
-    try:
-        selector = compile_selector(expression, features=features.gates, enforce_estimate=True)
-    except CelCompileError as error:
-        return Check(problem=error.message, line=error.line, column=error.column)
-    found = matching.match(
-        matching.Expressions(selectors=(selector,)),
-        matching.profiles_in(cluster.pk),
-        cluster_id=cluster.pk,
-    )
-    matched, free = _count(cluster, found)
-    return Check(
-        evaluation_error=found.error,
-        matched=matched,
-        free=free,
-        profiles=tuple(sorted(found.profiles | set(found.devices.values()))),
-    )
-
-
-def _count(cluster: Cluster, found: matching.Matches) -> tuple[int, int]:
-    if found.devices:
-        free = Device.objects.filter(
-            cluster=cluster, profile__in=set(found.devices.values()), state=Device.State.FREE
-        )
-        return len(found.devices), len(found.devices.keys() & set(free.values_list("pk", flat=True)))
-    devices = Device.objects.filter(cluster=cluster, profile__in=found.profiles)
-    counted = devices.aggregate(matched=Count("pk"), free=Count("pk", filter=Q(state=Device.State.FREE)))
-    return int(counted["matched"]), int(counted["free"])
+    def told(self) -> dict[str, Any]:
+        """The spec, with labels and annotations where something is asked of them: for the audit trail."""
+        more = {"labels": self.labels, "annotations": self.annotations}
+        return self.spec() | {key: dict(texts) for key, texts in more.items() if texts is not None}
 
 
 # --- changing it --------------------------------------------------------------------------------------
@@ -157,7 +143,7 @@ def create_class(
             cluster,
             "device_class.create",
             name,
-            after=wanted.spec(),
+            after=wanted.told(),
             actor=actor,
             now=now,
             source_ip=source_ip,
@@ -184,13 +170,19 @@ def update_class(
         resource = _resource(client)
         current = client.get(resource, name)
         metadata = dict(current.get("metadata") or {})
+        if seen_version and metadata.get("resourceVersion", seen_version) != seen_version:
+            raise ChangedMeanwhile(current)
         if seen_version:
             metadata["resourceVersion"] = seen_version
         body = _body(resource, metadata, wanted)
-        _compare(body, client.replace(resource, name, body, dry_run=True))
-        if rehearse_only:
-            return
-        made = client.replace(resource, name, body)
+        try:
+            _compare(body, client.replace(resource, name, body, dry_run=True))
+            if rehearse_only:
+                return
+            made = client.replace(resource, name, body)
+        except errors.Conflict as error:
+            # At the same moment; the version above was the newest then.
+            raise ChangedMeanwhile(client.get(resource, name)) from error
     before = current.get("spec")
     with transaction.atomic():
         _note(cluster, before=current, after=made, actor=actor, now=now, reason=reason)
@@ -199,7 +191,7 @@ def update_class(
             "device_class.update",
             name,
             before=before if isinstance(before, dict) else {},
-            after=wanted.spec(),
+            after=wanted.told(),
             actor=actor,
             now=now,
             source_ip=source_ip,
@@ -323,6 +315,8 @@ def _blame(error: errors.Invalid) -> tuple[str, str]:
         ("spec.selectors", "expressions"),
         ("spec.extendedResourceName", "extended_resource_name"),
         ("spec.config", "config"),
+        ("metadata.labels", "labels"),
+        ("metadata.annotations", "annotations"),
     ):
         said = [cause.message for cause in error.causes if cause.field.startswith(prefix)]
         if said:
@@ -340,6 +334,12 @@ def _resource(client: Client) -> Resource:
 
 def _body(resource: Resource, metadata: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
     kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    if wanted.labels is not None:
+        kept["labels"] = dict(wanted.labels)
+    if wanted.annotations is not None:
+        # What tools keep for themselves stays; they would not know what is theirs without it.
+        own = {key: text for key, text in (kept.get("annotations") or {}).items() if key in TOOLS}
+        kept["annotations"] = {**own, **wanted.annotations}
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,

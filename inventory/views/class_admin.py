@@ -1,5 +1,6 @@
-"""Creating, changing and deleting DeviceClasses: administrators only, rehearsed by the cluster first."""
+"""The editor of DeviceClasses: administrators only; as a form or as YAML, rehearsed by the cluster first."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -7,14 +8,17 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
-from inventory import classes, describe
+from inventory import classes
+from inventory.class_examples import EXAMPLES, examples_for
+from inventory.class_form import YAML, ClassForm, typed
 from inventory.class_users import flavors_of, users_of
-from inventory.expressions import place_of
-from inventory.forms import ClassForm, DeleteClassForm
+from inventory.forms import DeleteClassForm
+from inventory.guards import guarded
 from inventory.models import Cluster, DeviceClass
-from inventory.views.classes import manifest_of, selectors_of
+from inventory.views import class_panels
+from inventory.views.class_conflict import conflict_of
 from portal import htmx
 from portal.access import person, require_administrator
 from portal.accounts import audit
@@ -23,6 +27,8 @@ from portal.texts import searched
 USERS_NAMED = 50
 # Who keeps a class in step with files of their own, by its usual label.
 MANAGED_BY = "app.kubernetes.io/managed-by"
+# Buttons that draw the page anew and change nothing.
+REDRAWING = ("more", "switch", "guard", "effect")
 
 
 @require_administrator
@@ -30,28 +36,27 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 def class_create(request: HttpRequest) -> HttpResponse:
     """A new class on one cluster."""
     names = list(Cluster.objects.filter(enabled=True).order_by("name").values_list("name", flat=True))
-    initial = {"cluster": request.GET.get("cluster", "")}
-    form = ClassForm(request.POST or None, clusters=names, initial=initial)
-    if request.method == "POST" and "more" not in request.POST and form.is_valid():
+    form = ClassForm(request.POST or None, clusters=names, initial=_begun(request, names))
+    if _redraws(request):
+        return _redrawn(request, form)
+    if request.method == "POST" and form.is_valid():
         cluster = get_object_or_404(Cluster, name=form.cleaned_data["cluster"])
         rehearsal = "rehearse" in request.POST
-        try:
-            classes.create_class(
-                cluster=cluster,
-                name=form.cleaned_data["name"],
-                wanted=form.wanted(),
-                reason=form.cleaned_data["reason"],
-                actor=person(request),
-                now=timezone.now(),
-                source_ip=audit.source_ip(request),
-                rehearse_only=rehearsal,
-            )
-        except classes.UnableToChangeClass as refused:
-            form.refuse(refused.field, refused.message)
-        else:
+        if _tried(
+            form,
+            classes.create_class,
+            cluster=cluster,
+            name=form.class_name,
+            wanted=form.wanted(),
+            reason=form.cleaned_data["reason"],
+            actor=person(request),
+            now=timezone.now(),
+            source_ip=audit.source_ip(request),
+            rehearse_only=rehearsal,
+        ):
             if not rehearsal:
                 said = _("%(name)s is created on %(cluster)s. It is listed as soon as the mirror sees it.")
-                messages.success(request, said % {"name": form.cleaned_data["name"], "cluster": cluster})
+                messages.success(request, said % {"name": form.class_name, "cluster": cluster})
                 return htmx.redirect(request, "class-list")
             messages.success(request, _("The cluster would take it as it is. Nothing is created yet."))
     return _form(request, form)
@@ -60,42 +65,43 @@ def class_create(request: HttpRequest) -> HttpResponse:
 @require_administrator
 @require_http_methods(["GET", "HEAD", "POST"])
 def class_edit(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
-    """Change a class; a change by somebody else meanwhile is shown, and nothing typed is lost."""
+    """Change a class; a change by somebody else meanwhile is shown beside one's own, and nothing typed is
+    lost."""
     found = _class(cluster, name)
-    form = ClassForm(request.POST or None, clusters=[cluster], fixed=True, initial=_initial(found))
-    conflict = False
-    if request.method == "POST" and "more" not in request.POST and form.is_valid():
+    form = ClassForm(request.POST or None, clusters=[cluster], fixed=name, initial=initial_of(found))
+    context: dict[str, Any] = {
+        "class": found,
+        "managed_by": found.labels.get(MANAGED_BY, ""),
+        "user_count": len(users_of(found)),
+    }
+    if _redraws(request):
+        return _redrawn(request, form, **context)
+    if request.method == "POST" and form.is_valid():
         rehearsal = "rehearse" in request.POST
-        seen = request.POST.get("over") or form.cleaned_data["seen_version"]
         try:
-            classes.update_class(
+            done = _tried(
+                form,
+                classes.update_class,
                 cluster=found.cluster,
                 name=name,
                 wanted=form.wanted(),
                 reason=form.cleaned_data["reason"],
                 actor=person(request),
                 now=timezone.now(),
-                seen_version=seen,
+                seen_version=request.POST.get("over") or form.cleaned_data["seen_version"],
                 source_ip=audit.source_ip(request),
                 rehearse_only=rehearsal,
             )
-        except classes.UnableToChangeClass as refused:
-            form.refuse(refused.field, refused.message)
-            conflict = not refused.field
-        else:
+        except classes.ChangedMeanwhile as changed:
+            form.refuse("", changed.message)
+            context["conflict"] = conflict_of(found, form.wanted(), changed.current)
+            return _form(request, form, status=409, **context)
+        if done:
             if not rehearsal:
                 said = _("%(cluster)s has taken the change of %(name)s. This page follows within seconds.")
                 messages.success(request, said % {"cluster": cluster, "name": name})
                 return htmx.redirect(request, "class-detail", cluster, name)
             messages.success(request, _("The cluster would take it as it is. Nothing is changed yet."))
-    changed = conflict and found.resource_version != form.cleaned_data.get("seen_version")
-    context = {
-        "class": found,
-        "managed_by": found.labels.get(MANAGED_BY, ""),
-        "user_count": len(users_of(found)),
-        # What it is by now, next to what was typed.
-        "now": describe.as_yaml(manifest_of(found)) if changed else "",
-    }
     return _form(request, form, **context)
 
 
@@ -137,23 +143,7 @@ def class_delete(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
     return htmx.render(request, "inventory/class_delete.html", context, status=422 if error else 200)
 
 
-@require_administrator
-@require_POST
-def expression_check(request: HttpRequest) -> HttpResponse:
-    """What one of the form's expressions (number ``index``) means on the chosen cluster, while it is
-    typed."""
-    typed = request.POST.getlist("expression")
-    index = request.POST.get("index", "0")
-    number = int(index) if index.isascii() and index.isdigit() and len(index) < 4 else 0
-    text = typed[number].replace("\r\n", "\n").strip() if number < len(typed) else ""
-    cluster = Cluster.objects.filter(name=searched(request.POST.get("cluster", ""), limit=63)).first()
-    context: dict[str, Any] = {"text": text, "cluster": cluster}
-    if text and len(text.encode()) > classes.MAX_EXPRESSION:
-        context["too_long"] = True
-    elif text and cluster is not None:
-        check = classes.check_expression(cluster=cluster, expression=text)
-        context |= {"check": check, "place": place_of(text, check.line, check.column)}
-    return htmx.render(request, "inventory/_expression_check.html", context)
+# --- parts ------------------------------------------------------------------------------------------------
 
 
 def _class(cluster: str, name: str) -> DeviceClass:
@@ -163,20 +153,97 @@ def _class(cluster: str, name: str) -> DeviceClass:
     return found
 
 
-def _initial(found: DeviceClass) -> dict[str, Any]:
-    config = found.spec.get("config")
+def _tried(form: ClassForm, change: Callable[..., None], **arguments: Any) -> bool:
+    """Whether the domain did it; what it refuses stands at its field. Raises ChangedMeanwhile."""
+    try:
+        change(**arguments)
+    except classes.ChangedMeanwhile:
+        raise
+    except classes.UnableToChangeClass as refused:
+        form.refuse(refused.field, refused.message)
+        return False
+    return True
+
+
+def _begun(request: HttpRequest, clusters: list[str]) -> dict[str, Any]:
+    """An empty form, or one with an example, on the cluster that the address names."""
+    found: dict[str, Any] = {"cluster": request.GET.get("cluster", "")}
+    if not found["cluster"] and len(clusters) == 1:
+        found["cluster"] = clusters[0]
+    wanted = request.GET.get("example", "")
+    example = next((example for example in EXAMPLES if example.slug == wanted), None)
+    if example is not None:
+        found |= {"expressions": list(example.expressions), "name": example.slug}
+    return found
+
+
+def initial_of(found: DeviceClass) -> dict[str, Any]:
+    """What the editor begins with."""
+    wanted = classes.Wanted.of_spec(
+        found.spec,
+        labels=found.labels,
+        annotations={k: text for k, text in found.annotations.items() if k not in classes.TOOLS},
+    )
+    fields = typed(wanted)
     return {
-        "expressions": selectors_of(found.spec),
-        "extended_resource_name": found.spec.get("extendedResourceName", ""),
-        "config": describe.as_yaml(config) if config else "",
+        **fields,
+        "labels_were": fields["labels"],
+        "annotations_were": fields["annotations"],
         "seen_version": found.resource_version,
     }
 
 
-def _form(request: HttpRequest, form: ClassForm, **context: Any) -> HttpResponse:
+def _redraws(request: HttpRequest) -> bool:
+    return request.method == "POST" and any(name in request.POST for name in REDRAWING)
+
+
+def _redrawn(request: HttpRequest, form: ClassForm, **context: Any) -> HttpResponse:
+    """The page once more, with another expression, the other way of writing, a guard, or the effect."""
+    valid = form.is_valid()
+    if "switch" in request.POST:
+        # A name that is yet to be chosen is no reason to stay.
+        if valid or set(form.errors) <= {"name", "cluster"}:
+            for note in form.read.notes if form.read else ():
+                messages.info(request, note)
+            return _form(request, form.turned(), **context)
+        for field in ("name", "cluster"):
+            form.errors.pop(field, None)
+        return _form(request, form, **context)
+    if "effect" in request.POST:
+        return _form(request, form, effect=class_panels.effect_context(request, form), **context)
+    form.errors.clear()
     if "more" in request.POST:
         form.expressions.append("")
-        form.errors.clear()
+    elif (place := class_panels.number(request.POST.get("guard", ""))) < len(form.expressions):
+        cluster = _cluster_of(request, form)
+        safe = guarded(cluster, form.expressions[place].strip()) if cluster else None
+        if safe is not None:
+            form.expressions[place] = safe.expression
+    return _form(request, form, **context)
+
+
+def _cluster_of(request: HttpRequest, form: ClassForm) -> Cluster | None:
+    value = request.POST.get("cluster", "") if form.is_bound else str(form.initial.get("cluster", ""))
+    return Cluster.objects.filter(name=searched(value, limit=63)).first()
+
+
+def _form(request: HttpRequest, form: ClassForm, *, status: int = 0, **context: Any) -> HttpResponse:
     failed = form.is_bound and bool(form.errors or form.expression_errors)
-    context |= {"form": form, "config_open": bool(form["config"].value() or form["config"].errors)}
-    return htmx.render(request, "inventory/class_form.html", context, status=422 if failed else 200)
+    found = context.get("class")
+    cluster = found.cluster if found else _cluster_of(request, form)
+    context |= {
+        "form": form,
+        "yaml": form.written,
+        "switch_to": "form" if form.written else YAML,
+        "config_open": bool(form["config"].value() or form["config"].errors),
+        "labels_open": _any(form, ("labels", "annotations")),
+        **class_panels.attribute_context(cluster),
+        "examples": examples_for(class_panels.drivers_of(cluster)),
+    }
+    return htmx.render(
+        request, "inventory/class_form.html", context, status=status or (422 if failed else 200)
+    )
+
+
+def _any(form: ClassForm, names: tuple[str, ...]) -> bool:
+    return any(form[name].value() or form[name].errors for name in names)

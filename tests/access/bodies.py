@@ -31,6 +31,7 @@ _ask = {
     "duration": "8",
     "purpose": "harmonic analysis",
 }
+_class_text = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: big}\n"
 _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
 _prices = {"name": "Neap prices", "currency": "EUR", "prices": [{"per_hour": "2.50"}]}
 _pool = {
@@ -242,6 +243,8 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST class-proposal-comment": {"comment": "which cards?"},
     "POST class-edit": {"seen_version": "", **_class},
     "POST expression-check": {"cluster": "berlin", **_class},
+    "POST class-effect": {"cluster": "berlin", "name": "big", **_class},
+    "POST class-import": {"cluster": "berlin", "text": _class_text},
     "POST finding-handle": {"action": "acknowledge", "note": "known", "days": "7"},
     "POST finding-task": {"state": "in-work", "owner": "anouk", "note": "looking"},
     "POST contract-edit": {"kubernetes": ">=1.36", "drivers": "", "group": ""},

@@ -1,5 +1,6 @@
 """Creating, changing and deleting classes: by administrators, rehearsed, with nothing typed lost."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from inventory import classes, clusters
-from inventory.models import Cluster, DeviceClass
+from inventory.models import Cluster
 from portal.accounts.models import AuditEntry
 from portal.kube.resources import DEVICE_CLASSES
 from tests.claims.catalogue import flavor, placement
@@ -159,19 +160,33 @@ def test_an_unknown_class_is_not_found(cast: Cast, fleet: Fleet) -> None:
     assert cast.client("administrator").get("/classes/oslo/gpu.nvidia.com/delete/").status_code == 404
 
 
-def test_a_conflict_shows_what_the_class_is_by_now(refusing: list[Any], cast: Cast, fleet: Fleet) -> None:
-    DeviceClass.objects.filter(name="gpu.nvidia.com").update(
-        resource_version="8", spec={"selectors": [{"cel": {"expression": "device.driver == 'theirs'"}}]}
-    )
-    refusing[:] = ["", "Somebody changed the class meanwhile."]
-    response = cast.client("administrator").post(
-        "/classes/berlin/gpu.nvidia.com/edit/", asked(expression=["device.driver == 'mine'"])
-    )
+def test_a_conflict_shows_both_versions_and_what_saving_would_change(
+    cast: Cast, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = {
+        "name": "gpu.nvidia.com",
+        "resourceVersion": "8",
+        "labels": {"example.org/team": "physics"},
+        "managedFields": [{"manager": "helm", "time": "2026-11-01T00:00:00Z"}],
+    }
+    spec = {"selectors": [{"cel": {"expression": "device.driver == 'theirs'"}}]}
+
+    def changed(**_: Any) -> None:
+        raise classes.ChangedMeanwhile({"metadata": metadata, "spec": spec})
+
+    monkeypatch.setattr(classes, "update_class", changed)
+    typed = asked(expression=["device.driver == 'mine'"], reason="because")
+    response = cast.client("administrator").post("/classes/berlin/gpu.nvidia.com/edit/", typed)
     html = response.content.decode()
-    assert "Somebody changed the class meanwhile." in html
-    assert "theirs" in html
-    assert "mine" in html
+    assert response.status_code == 409
+    assert "Last written by helm." in html
+    assert re.search(r"<del>- +expression: device.driver == &#x27;theirs&#x27;</del>", html)
+    assert re.search(r"<ins>\+ +expression: device.driver == &#x27;mine&#x27;</ins>", html)
     assert 'name="over" value="8"' in html
+    # What was typed stands in the form still, and nobody's labels are touched.
+    assert "device.driver == &#x27;mine&#x27;</textarea>" in html
+    assert 'value="because"' in html
+    assert re.search(r"<span> +example.org/team: physics</span>", html)
 
 
 def test_a_class_in_use_is_deleted_only_by_its_name(
@@ -247,13 +262,21 @@ def test_a_class_is_rehearsed_created_changed_and_deleted(cast: Cast, live: Clus
     two = [EXPRESSION, "device.attributes['gpu.nvidia.com'].type == 'gpu'"]
     assert client.post(f"{url}edit/", asked(expression=two, seen_version=version)).status_code == 303
     late = client.post(f"{url}edit/", asked(expression=["true"], seen_version=version))
+    assert late.status_code == 409
     assert "Somebody changed the class meanwhile" in late.content.decode()
-    assert len(on_cluster(live, "big")["spec"]["selectors"]) == 2
+    now = on_cluster(live, "big")
+    assert len(now["spec"]["selectors"]) == 2
+    over = now["metadata"]["resourceVersion"]
+    labelled = asked(expression=["true"], seen_version=version, over=over, labels="example.org/team: physics")
+    assert client.post(f"{url}edit/", labelled).status_code == 303
+    body = on_cluster(live, "big")
+    assert body["spec"]["selectors"] == [{"cel": {"expression": "true"}}]
+    assert body["metadata"]["labels"] == {"example.org/team": "physics"}
 
     assert client.post(f"{url}delete/").status_code == 303
     actions = AuditEntry.objects.order_by("pk").values_list("action", flat=True)
     assert [a for a in actions if a.startswith("device_class")] == [
         "device_class.create",
-        "device_class.update",
+        *2 * ["device_class.update"],
         "device_class.delete",
     ]
