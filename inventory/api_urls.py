@@ -6,6 +6,8 @@ from inventory import api, api_class_history, api_clusters, api_findings, api_in
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
 from inventory.cdi import api_tokens as cdi_tokens
+from inventory.proposals import api as proposals
+from inventory.proposals import api_classes
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
@@ -65,10 +67,28 @@ urlpatterns = [
     path("cdi/tokens/<int:pk>/", cdi_tokens.NodeTokenView.as_view(), name="api-cdi-token"),
     path("cdi/nodes/", cdi.CdiNodeListView.as_view(), name="api-cdi-node-list"),
     path("cdi/nodes/<slug:cluster>/<k8s:name>/", cdi.CdiNodeDetailView.as_view(), name="api-cdi-node-detail"),
-    path("device-classes/", api.DeviceClassListView.as_view(), name="api-class-list"),
+    path("device-classes/", api_classes.ClassListView.as_view(), name="api-class-list"),
+    path("device-classes/effect/", api_classes.ClassEffectView.as_view(), name="api-class-effect"),
+    path("class-proposals/", proposals.ProposalListView.as_view(), name="api-class-proposal-list"),
+    path(
+        "class-proposals/<int:pk>/", proposals.ProposalDetailView.as_view(), name="api-class-proposal-detail"
+    ),
+    *(
+        path(f"class-proposals/<int:pk>/{verb}/", view.as_view(), name=f"api-class-proposal-{verb}")
+        for verb, view in (
+            ("approve", proposals.ProposalApproveView),
+            ("reject", proposals.ProposalRejectView),
+            ("withdraw", proposals.ProposalWithdrawView),
+            ("comments", proposals.ProposalCommentView),
+            ("redraw", proposals.ProposalRedrawView),
+            ("resume", proposals.ProposalResumeView),
+            ("give-up", proposals.ProposalGiveUpView),
+            ("roll-back", proposals.ProposalRollBackView),
+        )
+    ),
     path(
         "device-classes/<slug:cluster>/<k8s:name>/",
-        api.DeviceClassDetailView.as_view(),
+        api_classes.ClassDetailView.as_view(),
         name="api-class-detail",
     ),
     path(

@@ -33,6 +33,7 @@ _ask = {
 }
 _class_text = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: big}\n"
 _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
+_rules = {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com" && true'}}]}
 _prices = {"name": "Neap prices", "currency": "EUR", "prices": [{"per_hour": "2.50"}]}
 _pool = {
     "cluster": "berlin",
@@ -237,6 +238,19 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
         "reason": "more of them",
         "propose": "1",
     },
+    "POST api-class-list": {"cluster": "berlin", "name": "big", "spec": _rules},
+    "PUT api-class-detail": {"resource_version": "7", "spec": _rules},
+    "POST api-class-effect": {"name": "big", "clusters": ["berlin"], "spec": _rules},
+    "POST api-class-proposal-list": {
+        "name": "spare.example.org",
+        "clusters": ["berlin"],
+        "spec": _rules,
+        "reason": "more of them",
+    },
+    "POST api-class-proposal-approve": {"revision": 1},
+    "POST api-class-proposal-reject": {"revision": 1, "comment": "not yet"},
+    "POST api-class-proposal-comments": {"comment": "which cards?"},
+    "POST api-class-proposal-redraw": {"revision": 1},
     "POST class-proposal-approve": {"revision": "1"},
     "POST class-proposal-reject": {"revision": "1", "comment": "not yet"},
     "POST class-proposal-redraw": {"revision": "1"},
