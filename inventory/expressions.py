@@ -2,7 +2,8 @@
 
 Kinds are asked first, with the attributes that identify single pieces left open. Most answers do not hang on
 them: ``device.driver == "x" && device.attributes["x"].uuid == "y"`` is false for kinds of other drivers.
-Only devices of kinds that leave the answer open are asked one by one.
+Only devices of kinds that leave the answer open are asked singly, those that are the same to the expression
+together.
 """
 
 import threading
@@ -18,7 +19,8 @@ from inventory.filters import MAX_EXPRESSION
 from inventory.identity import is_identity
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
-from inventory.models import Cluster, Device, DeviceProfile
+from inventory.models import Cluster, DeviceProfile
+from inventory.pieces import alike
 from portal.dra.cel import (
     EVERYTHING,
     CelCompileError,
@@ -88,18 +90,18 @@ def _mean(expression: str, clusters: Iterable[Cluster]) -> Meaning:
     refused: list[CelCompileError] = []
     answers: list[_Answers] = []
     profiles = list(DeviceProfile.objects.all())
-    for features, alike in groups.items():
+    for features, same in groups.items():
         try:
             selector = compile_selector(expression, features=features.gates, enforce_estimate=True)
         except CelCompileError as error:
             refused.append(error)
             continue
-        answers.append(_Answers.of(selector, profiles, [cluster.pk for cluster in alike]))
+        answers.append(_Answers.of(selector, profiles, same))
     if refused and not answers:
         return Meaning(problem=refused[0].message, line=refused[0].line, column=refused[0].column)
     return Meaning(
         evaluation_error=next((a.error for a in answers if a.error), ""),
-        kinds={pk: frozenset(a.kinds) for a in answers for pk in a.clusters},
+        kinds={cluster.pk: frozenset(a.kinds) for a in answers for cluster in a.clusters},
         singly=any(a.singly for a in answers),
         devices=frozenset(pk for a in answers for pk in a.devices),
     )
@@ -108,7 +110,7 @@ def _mean(expression: str, clusters: Iterable[Cluster]) -> Meaning:
 class _Answers:
     """What one selector answers for the devices of clusters that are alike."""
 
-    def __init__(self, selector: Selector, clusters: list[int]) -> None:
+    def __init__(self, selector: Selector, clusters: list[Cluster]) -> None:
         self.selector = selector
         self.clusters = clusters
         self.kinds: set[int] = set()
@@ -117,7 +119,7 @@ class _Answers:
         self.error = ""
 
     @classmethod
-    def of(cls, selector: Selector, profiles: Iterable[DeviceProfile], clusters: list[int]) -> "_Answers":
+    def of(cls, selector: Selector, profiles: Iterable[DeviceProfile], clusters: list[Cluster]) -> "_Answers":
         found = cls(selector, clusters)
         reads_identity = matching.reads_identity(selector)
         open_ones: dict[int, DeviceProfile] = {}
@@ -146,18 +148,11 @@ class _Answers:
 
     def ask_singly(self, profiles: Mapping[int, DeviceProfile]) -> None:
         self.singly = True
-        reads = self.selector.reads
-        wanted = (
-            None
-            if reads == EVERYTHING or any(read[0] == "attribute?" for read in reads)
-            else {f"{read[1]}/{read[2]}" for read in reads if read[0] == "attribute"}
-        )
-        seen = {pk: Piece(profile) for pk, profile in profiles.items()}
-        rows = Device.objects.filter(cluster__in=self.clusters, profile__in=profiles).order_by()
-        for pk, profile_id, identity in rows.values_list("pk", "profile_id", "identity").iterator(5_000):
-            told = identity if wanted is None else {n: v for n, v in identity.items() if n in wanted}
-            if self.ask(seen[profile_id].view(told)):
-                self.devices.add(pk)
+        for pk, groups in alike(self.selector, clusters=self.clusters, profiles=profiles).items():
+            piece = Piece(profiles[pk])
+            for identity, devices in groups:
+                if self.ask(piece.view(identity)):
+                    self.devices.update(devices)
 
 
 class Piece:

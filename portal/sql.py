@@ -60,6 +60,12 @@ class TextList(models.Aggregate):
         return self.as_sql(compiler, connection, template=template, **context)
 
 
+class ValueList(TextList):
+    """The JSON values of a group as one JSON array, in the same order as a `KeyList` of the same query."""
+
+    template = "JSON_GROUP_ARRAY(JSON(%(expressions)s))"
+
+
 # Up to here the keys stand in the statement itself.
 _FEW_KEYS = 1_000
 

@@ -78,10 +78,27 @@ def english() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_remembered_of_another_test() -> None:
     """Primary keys come again after a rollback, and versions of mirrors count from one in every test."""
-    from inventory import browse_counts, expressions, identity_names, snapshot
+    from inventory import (
+        browse_counts,
+        browse_hits,
+        browse_racks,
+        expressions,
+        identity_names,
+        pieces,
+        snapshot,
+    )
     from inventory.class_effect import waiting
 
-    for module in (browse_counts, expressions, identity_names, snapshot, waiting):
+    for module in (
+        browse_counts,
+        browse_hits,
+        browse_racks,
+        expressions,
+        identity_names,
+        pieces,
+        snapshot,
+        waiting,
+    ):
         module._cached.clear()
 
 
