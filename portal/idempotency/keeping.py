@@ -1,7 +1,8 @@
 """The header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07): one effect per key.
 
 A key belongs to a person and an endpoint, and holds for 24 hours. Sent again with the same body it gets the
-same answer; while the first attempt still runs, 409; with another body, 422.
+same answer, after a short wait if the first attempt still runs; 409 if that takes longer; with another body,
+422.
 
 A crash leaves no effect without its answer: the answer is written in the transaction of the effect. What an
 attempt that died has left behind is a reservation without an answer, which proves that there was no effect;
@@ -12,6 +13,7 @@ key is free again.
 import hashlib
 import json
 import re
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +35,9 @@ HEADER = "Idempotency-Key"
 # Tells a client that it was answered before.
 REPLAYED = "Idempotency-Replayed"
 LIFETIME = timedelta(hours=24)
+# Who sends the same twice at once waits so long for the first answer, and looks so often.
+WAIT = timedelta(seconds=10)
+LOOK = timedelta(milliseconds=100)
 # No attempt lasts so long: a call of a cluster has a timeout of seconds, and few are made.
 GIVEN_UP_AFTER = timedelta(minutes=5)
 
@@ -108,6 +113,13 @@ def once(
         return act(None)
     now = now or timezone.now()
     found = _reserve(person=person, endpoint=_endpoint(request), key=key, request=request, now=now)
+    # Nothing is held meanwhile: this is outside of any transaction.
+    until = time.monotonic() + WAIT.total_seconds()
+    while found is None:
+        if time.monotonic() >= until or transaction.get_connection().in_atomic_block:
+            raise _running()
+        pause(LOOK)
+        found = _reserve(person=person, endpoint=_endpoint(request), key=key, request=request, now=now)
     if isinstance(found, Response):
         return found
     try:
@@ -115,6 +127,11 @@ def once(
     except BaseException:
         found.give_up()
         raise
+
+
+def pause(span: timedelta) -> None:
+    """Wait before the next look at an attempt that runs."""
+    time.sleep(span.total_seconds())
 
 
 def _within(attempt: Attempt, act: Callable[[Attempt | None], Response], *, whole: bool) -> Response:
@@ -170,8 +187,9 @@ def _endpoint(request: Request) -> str:
 
 def _reserve(
     *, person: User, endpoint: str, key: str, request: Request, now: datetime
-) -> "Attempt | Response":
-    """The right to begin, or the answer that was given. Raises KeyProblem."""
+) -> "Attempt | Response | None":
+    """The right to begin, or the answer that was given; None while another attempt runs. Raises
+    KeyProblem."""
     asked = fingerprint(request)
     named = {"person": person, "endpoint": endpoint, "key": key}
     KeptAnswer.objects.filter(**named, created_at__lte=now - LIFETIME).delete()
@@ -187,7 +205,7 @@ def _reserve(
         return Attempt(pk=made.pk, owner=owner)
     if earlier is None:
         # Given up between our two looks.
-        raise _running()
+        return None
     if earlier.fingerprint != asked:
         raise KeyProblem(
             _("This Idempotency-Key was used for something else; choose a new one."),
@@ -201,7 +219,7 @@ def _reserve(
     )
     if stale.update(owner=owner, started_at=now):
         return Attempt(pk=earlier.pk, owner=owner)
-    raise _running()
+    return None
 
 
 def _running() -> KeyProblem:

@@ -1,16 +1,20 @@
 """Idempotency-Key: what was asked once is done once, whoever crashes, repeats or hurries."""
 
+import threading
+import time
 import uuid
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from claims.models import Flavor, Request
 from claims.requests import actions as requests
+from claims.requests.rehearsal import rehearse
 from inventory.models import CdiToken, Cluster
 from portal.idempotency import keeping, tasks
 from portal.idempotency.keeping import KeyProblem, read_key
@@ -69,6 +73,55 @@ def test_while_the_first_attempt_runs_the_second_is_told_to_wait(cast: Cast, val
     again = post(client, values)
     assert (again.status_code, again.json()["code"]) == (409, "idempotency_key_in_use")
     assert int(again["Retry-After"]) >= 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_identical_posts_at_once_make_one_request_and_get_the_same_answer(
+    cast: Cast, values: dict[str, Any], fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is kept on its way until the second has arrived and waits for it."""
+    began, waits = threading.Event(), threading.Event()
+    pause = keeping.pause
+
+    def slowly(request: Request, *, connect: Any) -> None:
+        began.set()
+        assert waits.wait(60), "the second one does not wait"
+        rehearse(request, connect=connect)
+
+    def waiting(span: timedelta) -> None:
+        waits.set()
+        pause(span)
+
+    monkeypatch.setattr(requests, "rehearse", slowly)
+    monkeypatch.setattr(keeping, "pause", waiting)
+    monkeypatch.setattr(keeping, "WAIT", timedelta(seconds=60))
+    clients = [client_of(cast.owner) for _number in range(2)]
+    answers: dict[int, Any] = {}
+
+    def send(number: int) -> None:
+        try:
+            for _attempt in range(600):
+                try:
+                    answers[number] = post(clients[number], values)
+                except OperationalError:
+                    # SQLite in memory, where the other one holds the table; a file would be waited for.
+                    time.sleep(0.05)
+                    continue
+                return
+        finally:
+            connection.close()
+
+    first = threading.Thread(target=send, args=(0,))
+    second = threading.Thread(target=send, args=(1,))
+    first.start()
+    assert began.wait(60)
+    second.start()
+    for thread in (first, second):
+        thread.join(timeout=90)
+    assert [answers[number].status_code for number in (0, 1)] == [201, 201]
+    assert answers[0].json() == answers[1].json()
+    assert [answers[number].has_header("Idempotency-Replayed") for number in (0, 1)] == [False, True]
+    assert Request.objects.count() == 1
 
 
 def test_an_attempt_that_died_is_followed_by_another(
