@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from django.db.models import Count, Q
 from django.urls import reverse
 from django.utils.translation import gettext_noop
 
@@ -52,12 +53,19 @@ def said(proposal: ClassProposal, *, by: User, now: datetime, text: str, entry: 
     _tell(proposal, list(people), subject, now=now, about=f"entry-{entry}", text=text)
 
 
-def waits_for(user: User) -> int:
-    """How many proposals this administrator may approve now."""
-    rows = ClassProposal.objects.filter(state=ClassProposal.State.OPEN)
+def waiting(user: User) -> tuple[int, int]:
+    """How many proposals this administrator may approve or has to draw anew, and how many roll-outs have
+    stopped and wait for anybody; one query."""
+    state = ClassProposal.State
+    open_ones = Q(state__in=[state.OPEN, state.OUTDATED])
     if rules.in_force() is rules.Rule.SECOND:
-        rows = rows.exclude(author=user).exclude(drawn_by=user)
-    return rows.count()
+        own = Q(author=user) | Q(drawn_by=user)
+        open_ones = (Q(state=state.OPEN) & ~own) | (Q(state=state.OUTDATED) & own)
+    stopped = Q(state__in=[state.PARTLY, state.FAILED], given_up_at=None)
+    found = ClassProposal.objects.aggregate(
+        waits=Count("pk", filter=open_ones), stopped=Count("pk", filter=stopped)
+    )
+    return int(found["waits"]), int(found["stopped"])
 
 
 def _tell(

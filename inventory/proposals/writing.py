@@ -56,7 +56,7 @@ class Refused(Exception):
             outcome = Outcome.INVALID
         elif isinstance(error, errors.Forbidden | errors.Unauthorized):
             outcome = Outcome.FORBIDDEN
-            message += " " + _("Run there: kubectl apply -f deploy/rbac.yaml")
+            message += " " + _("Run there: kubectl apply -k deploy/cluster/base")
         elif isinstance(error, errors.Conflict | errors.NotFound):
             outcome = Outcome.CHANGED
         elif isinstance(error, errors.Unreachable | errors.BadCredentials | errors.TooManyRequests):

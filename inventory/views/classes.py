@@ -105,6 +105,7 @@ def class_list(request: HttpRequest) -> HttpResponseBase:
         "facets": state.facets(DeviceClass.objects.all()),
         "behind": [c for c in coverage.values() if not c.in_step],
         "may_administer": may_administer(person(request)),
+        "reads_all": may_read_everything(person(request)),
     }
     return lists.answer(request, "inventory/class_list.html", context, state=state)
 

@@ -55,6 +55,16 @@ class ProposalForm(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
+    def refuse(self, refused: UnableToPropose) -> None:
+        """Shows what cannot be proposed next to what it is about, as far as that is seen."""
+        self.add_error(refused.field if refused.field == "confirmed" else None, refused.message)
+
+    def tell_hidden(self) -> None:
+        """Shows what is wrong with fields that nobody sees above the form."""
+        for field in self.hidden_fields():
+            for message in self.errors.get(field.name, ()) if self.is_bound else ():
+                self.add_error(None, message)
+
 
 @dataclass(frozen=True)
 class Change:
@@ -97,7 +107,7 @@ def class_propose(request: HttpRequest) -> HttpResponse:
         try:
             proposal = _propose(request, form, chosen)
         except UnableToPropose as refused:
-            form.add_error(refused.field if refused.field in form.fields else None, refused.message)
+            form.refuse(refused)
         else:
             messages.success(request, _("It is proposed."))
             return htmx.redirect(request, "class-proposal-detail", proposal.pk)
@@ -206,11 +216,12 @@ def _page(
     except UnableToPropose as refused:
         if form.is_bound:
             if not form.errors:
-                form.add_error(None, refused.message)
+                form.refuse(refused)
         else:
             form = ProposalForm({"name": name, "reason": "-"})
             form.is_valid()
-            form.add_error(None, refused.message)
+            form.refuse(refused)
+    form.tell_hidden()
     users = sorted({user for place in places if place.target for user in place.target.users})
     context = {
         "form": form,

@@ -15,6 +15,7 @@ from claims.models.requests import FINAL_STATES
 from claims.requests.approvals import decidable
 from claims.requests.running import Running, running
 from inventory.coverage import Coverage, coverage_of_all
+from inventory.proposals.news import waiting as proposals_that_wait
 from inventory.tallies import Tally, tallies
 from portal import access, htmx
 from portal.accounts.models import Announcement, Project, User
@@ -56,6 +57,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "needs": _needs(user, now=now),
         # Auditors look on; they decide nothing.
         "to_decide": 0 if user.is_auditor else decidable(user).count(),
+        "class_proposals": proposals_that_wait(user) if access.may_administer(user) else (0, 0),
         "fleets": _fleets(now=now),
         "costs": costs(own, now=now),
         "quotas": [(project, quotas[project.pk]) for project in own if quotas.get(project.pk)],

@@ -10,8 +10,11 @@ import pytest
 from inventory.models import ClassProposal
 from inventory.proposals import deciding, drawing, roll_out, rules
 from portal.accounts.models import User
+from tests.inventory_pages.conftest import cast, cluster, fleet, project
 from tests.inventory_proposals.builders import NAME, NOW
 from tests.inventory_proposals.shelf import Shelf, World
+
+__all__ = ["cast", "cluster", "fleet", "project"]
 
 
 @dataclass

@@ -275,7 +275,7 @@ def test_administrators_hear_of_it_and_the_author_of_what_becomes_of_it(desk: De
     User.objects.create(username="rhea")
     proposal = desk.propose(WANTED, desk.berlin, reason="new cards")
     assert _told() == {("grace", "ada proposes to change the device class big.example")}
-    assert (news.waits_for(desk.ada), news.waits_for(desk.grace)) == (1, 1)
+    assert (news.waiting(desk.ada), news.waiting(desk.grace)) == ((1, 0), (1, 0))
     deciding.comment(proposal=proposal, user=desk.grace, text="which cards?", now=NOW + timedelta(minutes=1))
     deciding.reject(proposal=proposal, user=desk.grace, revision=1, now=NOW, comment="none")
     assert [subject for who, subject in sorted(_told()) if who == "ada"] == [
@@ -287,7 +287,7 @@ def test_administrators_hear_of_it_and_the_author_of_what_becomes_of_it(desk: De
 def test_one_s_own_proposal_waits_for_others_where_a_second_approves(desk: Desk, settings: Any) -> None:
     settings.CLASS_REVIEW = "second"
     desk.propose(WANTED, desk.berlin)
-    assert (news.waits_for(desk.ada), news.waits_for(desk.grace)) == (0, 1)
+    assert (news.waiting(desk.ada), news.waiting(desk.grace)) == ((0, 0), (1, 0))
 
 
 def _told() -> set[tuple[str, str]]:

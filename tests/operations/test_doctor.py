@@ -72,6 +72,10 @@ def test_an_installation_that_is_well_is_called_well(north: Cluster) -> None:
     assert told[f"cluster {north.name}"].state == State.GOOD
 
 
+def nobody_to_review(settings: Any) -> None:
+    settings.CLASS_REVIEW = "second"
+
+
 def weak_key(settings: Any) -> None:
     settings.SECRET_KEY = "changeme"
 
@@ -105,6 +109,7 @@ def debugging(settings: Any) -> None:
         (in_the_clear, "TLS", "CLAIMDESK_BEHIND_TLS=true"),
         (forgotten_origin, "origins", "CLAIMDESK_TRUSTED_ORIGINS"),
         (debugging, "debug", "CLAIMDESK_DEBUG"),
+        (nobody_to_review, "review of device classes", "CLAIMDESK_CLASS_REVIEW"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -6,6 +6,7 @@ from datetime import datetime
 from portal import health
 from portal.pages.doctor.cluster_checks import cluster_checks
 from portal.pages.doctor.results import Result, unknown
+from portal.pages.doctor.review_checks import review_checks
 from portal.pages.doctor.service_checks import service_checks
 from portal.pages.doctor.settings_checks import settings_checks
 from portal.pages.metrics.fleet import queues
@@ -18,4 +19,5 @@ def examine(*, now: datetime) -> Iterator[Result]:
     if health.database_trouble() or health.migrations_trouble():
         yield unknown("clusters", "They cannot be looked at without a database of this release.")
     else:
+        yield from review_checks()
         yield from cluster_checks(now=now)
