@@ -161,6 +161,11 @@ PAGES: tuple[Page, ...] = (
     at("class-restore", *ADMINISTRATORS, **_cluster, name="gpu.amd.com", version="class-version"),
     at("class-detail", **_cluster, name="gpu.amd.com", variant="drifted"),
     at("class-delete", *ADMINISTRATORS, **_cluster, name="gpu.nvidia.com"),
+    at("class-propose", *ADMINISTRATORS, query="class=gpu.amd.com&cluster=berlin"),
+    at("class-proposal-list", *READERS),
+    at("class-proposal-detail", *READERS, pk="proposal"),
+    at("class-proposal-detail", *READERS, pk="stopped-proposal", variant="stopped"),
+    at("class-proposal-detail", *READERS, pk="outdated-proposal", variant="outdated"),
     at("finding-list", *READERS),
     at("finding-list", *READERS, query="state=resolved", variant="empty"),
     at("finding-checks", *READERS),
@@ -296,7 +301,15 @@ BARE = (
         "chart-waiting",
         "chart-cost",
     ),
-    *("class-list", "class-create", "finding-list", "finding-checks", "finding-task-list", "contract-list"),
+    *(
+        "class-list",
+        "class-create",
+        "class-proposal-list",
+        "finding-list",
+        "finding-checks",
+        "finding-task-list",
+        "contract-list",
+    ),
     *(
         "request-list",
         "request-create",
@@ -338,6 +351,12 @@ NOT_PAGES: dict[str, str] = {
     "flavor-move": "post",
     "placement-switch": "post",
     "class-adopt": "post",
+    **{
+        f"class-proposal-{verb}": "post"
+        for verb in (
+            *("approve", "reject", "withdraw", "comment", "redraw", "resume", "give-up", "roll-back"),
+        )
+    },
     "cluster-check": "post",
     "cluster-switch": "post",
     "cluster-sync": "post",

@@ -87,6 +87,8 @@ from tests.inventory_pages.factories import (
     make_pool,
     make_profile,
 )
+from tests.inventory_proposals.builders import RULES_OF_OLD
+from tests.inventory_proposals.rows import make_proposal
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXP"
 XID = {"key": "gpu.nvidia.com/xid", "value": "43", "effect": "NoExecute"}
@@ -171,6 +173,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             "own-token": own.token_key,
             "binding": bindings[0].pk,
             "class-version": ClassVersion.objects.earliest("pk").pk,
+            **_proposals(cast, berlin),
             "entry": AuditEntry.objects.filter(action="request.submit").latest("pk").pk,
             "membership": Membership.objects.get(user=cast.teammate).pk,
             "person": cast.lead.pk,
@@ -364,6 +367,21 @@ def _growable(cast: Cast, cluster: ClusterRow) -> int:
         changed_at=timezone.now(), changed_by=cast.administrator,
     )  # fmt: skip
     return made.pk
+
+
+def _proposals(cast: Cast, berlin: ClusterRow) -> dict[str, int]:
+    """One that waits, one that has stopped, and one whose class is another by now."""
+    common: dict[str, Any] = {"cluster": berlin, "author": cast.administrator, "now": timezone.now()}
+    stopped = make_proposal(
+        **common, name="new.example.org", state="failed", step="failed", outcome="conflict"
+    )
+    outdated = make_proposal(**common, name="gpu.amd.com")
+    outdated.targets.update(base=RULES_OF_OLD)
+    return {
+        "proposal": make_proposal(**common, name="gpu.nvidia.com").pk,
+        "stopped-proposal": stopped.pk,
+        "outdated-proposal": outdated.pk,
+    }
 
 
 def _catalogue(cast: Cast, cluster: ClusterRow) -> int:
