@@ -34,7 +34,19 @@ class ClassVersionOut(serializers.ModelSerializer[ClassVersion]):
 
     class Meta:
         model = ClassVersion
-        fields = ("id", "cluster", "name", "at", "source", "deleted", "spec", "actor", "reason")
+        fields = (
+            "id",
+            "cluster",
+            "name",
+            "at",
+            "source",
+            "deleted",
+            "spec",
+            "labels",
+            "annotations",
+            "actor",
+            "reason",
+        )
         read_only_fields = fields
 
 
@@ -127,6 +139,8 @@ class ClassRestoreView(Administered):
                 cluster=found,
                 name=name,
                 spec=wanted.spec,
+                labels=wanted.labels,
+                annotations=wanted.annotations,
                 seen_version=asked["resource_version"],
                 actor=self.person,
                 now=timezone.now(),

@@ -23,6 +23,8 @@ from portal.dra import model as dra
 Source = ClassVersion.Source
 Spec = Mapping[str, Any]
 MAX_REASON = 1000
+# Annotations that tools keep for themselves.
+TOOLS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 
 class UnableToAdopt(Exception):
@@ -60,7 +62,7 @@ def note_seen(
     *, cluster_id: int, changes: Sequence[tuple[DeviceClass | None, DeviceClass]], now: datetime
 ) -> None:
     """The mirror saw these classes (before, after). What the desk noted already is not noted again."""
-    changed = [(old, new) for old, new in changes if old is None or old.spec != new.spec]
+    changed = [(old, new) for old, new in changes if old is None or _whole(old) != _whole(new)]
     latest = _latest(cluster_id, {new.name for _, new in changed})
     rows = []
     for old, new in changed:
@@ -68,7 +70,7 @@ def note_seen(
         if known is None and old is not None:
             rows.append(_version(old, at=now, source=Source.FIRST))
         first = known is None and old is None
-        if known is None or known.deleted or known.spec != new.spec:
+        if known is None or known.deleted or _differ(known, new):
             rows.append(_version(new, at=now, source=Source.FIRST if first else Source.SEEN))
     ClassVersion.objects.bulk_create(rows, ignore_conflicts=True)
 
@@ -100,7 +102,13 @@ def note_written(
     with transaction.atomic():
         if before is not None and not ClassVersion.objects.filter(cluster=cluster, name=name).exists():
             ClassVersion.objects.create(
-                cluster=cluster, name=name, at=now, source=Source.FIRST, spec=spec_of(before), **_keys(before)
+                cluster=cluster,
+                name=name,
+                at=now,
+                source=Source.FIRST,
+                spec=spec_of(before),
+                **_keys(before),
+                **_texts(before),
             )
         ClassVersion.objects.update_or_create(
             cluster=cluster,
@@ -117,6 +125,7 @@ def note_written(
                 "at": now,
                 "source": Source.DESK,
                 "spec": spec_of(body),
+                **_texts(body),
                 "actor": actor,
                 "reason": reason[:MAX_REASON],
                 "proposal": proposal,
@@ -151,6 +160,8 @@ def adopt(
             source=Source.ADOPTED,
             deleted=drift.now.deleted,
             spec=drift.now.spec,
+            labels=drift.now.labels,
+            annotations=drift.now.annotations,
             actor=actor,
             reason=reason[:MAX_REASON],
         )
@@ -181,8 +192,37 @@ def _version(row: DeviceClass, **fields: Any) -> ClassVersion:
         uid=row.uid,
         resource_version=row.resource_version,
         spec=row.spec,
+        labels=row.labels,
+        annotations=own_annotations(row.annotations),
         **fields,
     )
+
+
+def own_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Annotations without those that tools keep for themselves and write at every turn."""
+    return {key: text for key, text in annotations.items() if key not in TOOLS}
+
+
+def _whole(row: DeviceClass) -> tuple[Any, ...]:
+    return row.spec, row.labels, own_annotations(row.annotations)
+
+
+def _differ(known: ClassVersion, row: DeviceClass) -> bool:
+    """Whether a class is another than a version says; of labels that it does not tell, nothing is said."""
+    spec, labels, annotations = _whole(row)
+    return (
+        known.spec != spec
+        or (known.labels is not None and known.labels != labels)
+        or (known.annotations is not None and known.annotations != annotations)
+    )
+
+
+def _texts(body: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    metadata = body["metadata"]
+    return {
+        "labels": dict(metadata.get("labels") or {}),
+        "annotations": own_annotations(metadata.get("annotations") or {}),
+    }
 
 
 def _keys(body: Mapping[str, Any]) -> dict[str, str]:
@@ -212,14 +252,33 @@ def drift_of(cluster: Cluster, name: str) -> Drift | None:
     if now is None or now.source != Source.SEEN:
         return None
     agreed = versions.exclude(source=Source.SEEN).first()
-    if agreed is None or (agreed.spec == now.spec and agreed.deleted == now.deleted):
+    if agreed is None or alike(agreed, now):
         return None
     return Drift(agreed=agreed, now=now)
 
 
+def alike(one: ClassVersion, other: ClassVersion) -> bool:
+    """Whether two versions say the same, as far as both tell."""
+    pairs = ((one.labels, other.labels), (one.annotations, other.annotations))
+    return (one.spec, one.deleted) == (other.spec, other.deleted) and all(
+        a == b for a, b in pairs if a is not None and b is not None
+    )
+
+
 def told(version: ClassVersion | None) -> Spec | None:
-    """What a version says the class is; None where it says that there is none."""
-    return None if version is None or version.deleted else version.spec
+    """What a version says the class is, with labels and annotations where it has any; None where it says that
+    there is none."""
+    if version is None or version.deleted:
+        return None
+    return whole(version.spec, version.labels, version.annotations)
+
+
+def whole(
+    spec: Spec, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
+) -> Spec:
+    """A spec with the labels and annotations above it, to be read."""
+    metadata = {"labels": labels, "annotations": annotations}
+    return {**{key: dict(texts) for key, texts in metadata.items() if texts}, **spec}
 
 
 def diff(before: Spec | None, after: Spec | None) -> Sequence[DiffLine]:

@@ -45,8 +45,7 @@ MAX_SELECTORS = 32
 MAX_EXPRESSION = 10 * 1024
 # Gates that a dropped field hangs on.
 GATES = {"extendedResourceName": "DRAExtendedResource"}
-# Annotations that tools keep for themselves.
-TOOLS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+TOOLS = class_history.TOOLS
 
 
 class UnableToChangeClass(Exception):
@@ -206,16 +205,19 @@ def restore_class(
     seen_version: str,
     actor: User,
     now: datetime,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     source_ip: str | None = None,
     reason: str = "",
     rehearse_only: bool = False,
 ) -> None:
-    """Make a class what it was, by the same way as any change. `seen_version` is the resourceVersion over
-    which that is meant; "" = there was no class, and one is made. Raises UnableToChangeClass."""
+    """Make a class what it was (labels and annotations too, where it is known what they were), by the same
+    way as any change. `seen_version` is the resourceVersion over which that is meant; "" = there was no
+    class, and one is made. Raises UnableToChangeClass."""
     arguments: dict[str, Any] = {
         "cluster": cluster,
         "name": name,
-        "wanted": Wanted.of_spec(spec),
+        "wanted": Wanted.of_spec(spec, labels=labels, annotations=annotations),
         "actor": actor,
         "now": now,
         "source_ip": source_ip,

@@ -70,6 +70,8 @@ def class_restore(request: HttpRequest, cluster: str, name: str, version: int) -
                 cluster=found,
                 name=name,
                 spec=wanted.spec,
+                labels=wanted.labels,
+                annotations=wanted.annotations,
                 seen_version=form.cleaned_data["seen_version"],
                 actor=person(request),
                 now=timezone.now(),
@@ -88,6 +90,15 @@ def class_restore(request: HttpRequest, cluster: str, name: str, version: int) -
                 return htmx.redirect(request, "class-versions", found.name, name)
             messages.success(request, _("The cluster would take it as it is. Nothing is changed yet."))
     before = current.spec if current else None
+    # What a version does not tell of labels stays as it is.
+    now = None
+    then = history.whole(wanted.spec, wanted.labels, wanted.annotations)
+    if current is not None:
+        now = history.whole(
+            current.spec,
+            current.labels if wanted.labels is not None else None,
+            history.own_annotations(current.annotations) if wanted.annotations is not None else None,
+        )
     context = {
         "cluster": found,
         "name": name,
@@ -95,8 +106,8 @@ def class_restore(request: HttpRequest, cluster: str, name: str, version: int) -
         "class": current,
         "form": form,
         "error": error,
-        "same": before == wanted.spec,
-        "diff": history.diff(before, wanted.spec),
+        "same": now == then,
+        "diff": history.diff(now, then),
         "effect": effect_of(cluster=found, name=name, before=before, after=wanted.spec),
     }
     return htmx.render(request, "inventory/class_restore.html", context, status=status)

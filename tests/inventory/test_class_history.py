@@ -49,11 +49,33 @@ def test_what_is_found_first_is_agreed_and_what_follows_is_drift(mirror: Mirror)
     assert AMD in told[1][1]
 
 
-def test_labels_alone_make_no_version(mirror: Mirror) -> None:
+def test_labels_and_annotations_are_versioned_and_drift_too(mirror: Mirror) -> None:
     obj = device_class(NAME, NVIDIA)
     mirror.see(obj)
+    cluster = Cluster.objects.get()
     mirror.see(changed(obj, metadata={"labels": {"a": "b"}}))
-    assert noted() == [("first", False)]
+    assert noted() == [("first", False), ("seen", False)]
+    drift = class_history.drift_of(cluster, NAME)
+    assert drift is not None
+    assert [(line.kind, line.text.strip()) for line in drift.diff if line.kind] == [
+        ("added", "labels:"),
+        ("added", "a: b"),
+    ]
+    mirror.see(changed(obj, metadata={"annotations": {"c": "d"}}))
+    newest = ClassVersion.objects.latest("pk")
+    assert (newest.labels, newest.annotations) == ({}, {"c": "d"})
+    # What a tool keeps for itself is no change of the class.
+    kept = {"c": "d", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    mirror.see(changed(obj, metadata={"annotations": kept}))
+    assert len(noted()) == 3
+
+
+def test_a_version_from_before_labels_were_kept_is_no_drift(mirror: Mirror) -> None:
+    obj = changed(device_class(NAME, NVIDIA), metadata={"labels": {"a": "b"}})
+    mirror.see(obj)
+    ClassVersion.objects.update(labels=None, annotations=None)
+    mirror.see(changed(obj, metadata={"labels": {"a": "c"}}))
+    assert class_history.drift_of(Cluster.objects.get(), NAME) is None
 
 
 def test_a_change_taken_back_is_no_drift(mirror: Mirror) -> None:
