@@ -28,6 +28,7 @@ from portal.accounts.models import Delivery, Project, User, Webhook
 from portal.accounts.notifications import addresses
 from portal.accounts.notifications.kinds import Channel
 from portal.accounts.notifications.signals import deliveries_due
+from portal.accounts.notifications.texts import Text
 
 CLOSED, CORRECTED = "statement.closed", "statement.corrected"
 CREDIT, ADJUSTED = "credit-note.agreed", "adjustment.agreed"
@@ -163,8 +164,7 @@ def _tell(
         if hook.person is None or not access.may_see_costs_of_all(hook.person):
             continue
         with translation.override(hook.person.language or "en"):
-            words = {"project": project.name if project else _("nobody known"), "month": month}
-            subject = translation.gettext(said) % words
+            subject = str(Text(said, project=project.name if project else _("nobody known"), month=month))
         page = (
             reverse("statement-detail", args=[month, project.slug])
             if project

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from claims.views import budgets, charges, prices, statements
+from claims.views import budgets, charges, keeping, prices, statements
 
 urlpatterns = [
     path("prices/", prices.price_book_list, name="price-book-list"),
@@ -12,6 +12,7 @@ urlpatterns = [
     path("prices/drafts/<int:pk>/publish/", prices.price_draft_publish, name="price-draft-publish"),
     path("prices/drafts/<int:pk>/discard/", prices.price_draft_discard, name="price-draft-discard"),
     path("statements/", statements.statement_list, name="statement-list"),
+    path("statements/webhooks/", keeping.statement_hooks, name="statement-hooks"),
     path(
         "statements/<str:month>/all/<slug:action>/", statements.statement_move_all, name="statement-move-all"
     ),

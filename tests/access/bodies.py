@@ -135,6 +135,7 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
         "reason": "A broken node",
     },
     "POST adjustment-decide": {"decision": "approve"},
+    "POST ledger-policy": {"bound": "operator", "valid_from": "2999-01-01"},
     "POST api-statement-move": {"action": "reopen"},
     "POST api-statement-nobody-move": {"action": "review"},
     "POST api-statement-move-all": {"action": "review"},
