@@ -59,9 +59,9 @@ class Column:
         return self.name.startswith("x_")
 
     @property
-    def digits(self) -> bool:
-        """A text that we made of digits: whole numbers of any size, fractions, times with microseconds."""
-        return self.name.startswith("x_Exact")
+    def ours(self) -> bool:
+        """A text of which nothing that people choose is the beginning: no cell that could be a formula."""
+        return self.name in _OURS or self.name.startswith("x_Exact")
 
 
 def _must(name: str, **values: Any) -> Column:
@@ -80,6 +80,15 @@ def _own(name: str, kind: Type = Type.STRING, *, nullable: bool = True) -> Colum
     return Column(name=name, type=kind, level=Level.CUSTOM, nullable=nullable)
 
 
+_OURS = frozenset(
+    (
+        "AllocatedMethodId", "AllocatedResourceId", "BillingAccountType", "BillingCurrency", "ChargeCategory",
+        "ChargeClass", "ChargeFrequency", "CommitmentDiscountStatus", "ConsumedUnit", "InvoiceDetailId",
+        "InvoiceId", "PricingCategory", "PricingUnit", "ServiceCategory", "ServiceName", "ServiceSubcategory",
+        "SkuId", "SkuMeter", "SkuPriceId", "SubAccountId", "SubAccountType", "x_ChargeKind", "x_ChargeUrl",
+        "x_CorrectsInvoiceId", "x_EndSource", "x_RequestKey", "x_StartSource", "x_StatementState", "x_Use",
+    )
+)  # fmt: skip
 # What is billed is told to ten places, so that what costs less than a cent is not nothing.
 BILLED_PLACES = 10
 QUANTITY_PLACES = 10

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from fractions import Fraction
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.http import Http404
 from django.urls import reverse
 
-from claims.focus.mapping import NO_CURRENCY, Around, Facts, Frame, Row, row_of
+from claims.focus.mapping import NO_CURRENCY, Facts, Frame, Item, Row, Shared, Single, common, row_of
 from claims.focus.spreading import Spread
 from claims.focus.wanted import Wanted
 from claims.history.curves import us
@@ -41,7 +42,12 @@ _NATURAL = (
 _FACTS = (
     "request__key", "start_source", "start_uncertainty_us", "end_source", "end_uncertainty_us",
 )  # fmt: skip
-_Line = tuple[int | None, LineKey]
+# Lines whose rows' common parts are kept at once.
+MOST_BASES = 4_000
+# A LineKey, or what is equal to it.
+_Key = tuple[Any, ...]
+_Line = tuple[int | None, _Key]
+_line_of: Any = attrgetter(*GROUPED)
 
 
 @dataclass(kw_only=True)
@@ -73,7 +79,7 @@ class Dataset:
         self._books = {book.pk: book for book in PriceBook.objects.order_by("valid_from")}
         self._pages = reverse("charge-detail", args=[0]).removesuffix("0/")
 
-    # --- what there is --------------------------------------------------------------------------------
+    # --- what there is ---------------------------------------------------------------------------
 
     def charges(self, month: Month) -> QuerySet[Charge]:
         """Those that the viewer may see, with `time`: what still runs counts up to now."""
@@ -119,7 +125,7 @@ class Dataset:
         told.update(repr((names, changes)).encode())
         return told.hexdigest()
 
-    # --- lines ----------------------------------------------------------------------------------------
+    # --- lines -----------------------------------------------------------------------------------
 
     def lines(self, month: Month) -> Lines:
         """Added up by the database; open statements are rounded as they would be now."""
@@ -144,19 +150,27 @@ class Dataset:
             found[1] = exact if found[1] is None else found[1] + (exact or 0)
             found[2] += count
             sizes[payer, key] += abs(exact or Fraction(0))
-        lines = Lines()
+        lines, stored = Lines(), self._stored(month)
         for payer, of in sums.items():
-            self._add(lines, payer, self._told(payer, month, of), of, sizes)
+            told = stored.get(payer)
+            if told is None:
+                numbered = enumerate(rounded(of), start=1)
+                told = [(place, line.key, line.minor) for place, line in numbered]
+            self._add(lines, payer, told, of, sizes)
         return lines
 
-    def _told(
-        self, payer: int | None, month: Month, sums: Mapping[LineKey, Sequence[Any]]
-    ) -> list[tuple[int, LineKey, int | None]]:
-        row = self.statements.get((payer, str(month)))
-        if row is not None and row.state == Statement.State.CLOSED:
-            stored = StatementLine.objects.filter(statement=row).values_list("position", *GROUPED, "minor")
-            return [(position, LineKey(*values), minor) for position, *values, minor in stored]
-        return [(place, line.key, line.minor) for place, line in enumerate(rounded(sums), start=1)]
+    def _stored(self, month: Month) -> dict[int | None, list[tuple[int, LineKey, int | None]]]:
+        """The lines of closed statements as they were closed, by payer: position, key, minor units."""
+        closed = {
+            row.pk: payer
+            for (payer, of), row in self.statements.items()
+            if of == str(month) and row.state == Statement.State.CLOSED
+        }
+        found: dict[int | None, list[tuple[int, LineKey, int | None]]] = {p: [] for p in closed.values()}
+        rows = StatementLine.objects.filter(statement__in=closed).order_by("statement", "position")
+        for pk, position, *values, minor in rows.values_list("statement", "position", *GROUPED, "minor"):
+            found[closed[pk]].append((position, LineKey(*values), minor))
+        return found
 
     def _add(
         self,
@@ -176,7 +190,7 @@ class Dataset:
             goal = Fraction(minor, 10 ** money.exponent(key.currency))
             lines.spreads[payer, key] = Spread(goal=goal, exact=exact, size=sizes[payer, key], rows=count)
 
-    # --- rows -----------------------------------------------------------------------------------------
+    # --- rows ------------------------------------------------------------------------------------
 
     def rows(self) -> Iterator[Row]:
         """Month by month, the earliest first; twice the same."""
@@ -184,52 +198,62 @@ class Dataset:
             yield from self._month(month)
 
     def _month(self, month: Month) -> Iterator[Row]:
-        lines = self.lines(month)
+        lines, passed_on = self.lines(month), self._passed_on(month)
         frames: dict[int | None, Frame] = {}
-        shared = self._shared(month)
-        ordered = self.charges(month).order_by("started_us", "pk")
-        charges: Iterator[Any] = ordered.iterator(chunk_size=FETCH)
-        while chunk := list(islice(charges, FETCH)):
+        bases: dict[Any, Row] = {}
+        ordered = self.charges(month).order_by("started_us", "pk").values_list(*Item._fields)
+        values = ordered.iterator(chunk_size=FETCH)
+        while chunk := [Item(*told) for told in islice(values, FETCH)]:
             facts, refers = _facts_of(chunk), self._made_good(chunk)
-            for charge in chunk:
-                payer = charge.project_id
+            if len(bases) > MOST_BASES:
+                bases.clear()
+            for item in chunk:
+                payer, key = item.project_id, _line_of(item)
                 if payer not in frames:
                     frames[payer] = self.frame(payer, month)
-                key = LineKey(*[getattr(charge, name) for name in GROUPED])
-                spread, exact = lines.spreads.get((payer, key)), charge.amount(end_us=frames[payer].until_us)
-                yield row_of(
-                    charge,
-                    Around(
-                        frame=frames[payer],
-                        organisation=self.organisation,
-                        pages=self._pages,
-                        line=lines.positions.get((payer, key)),
-                        billed=spread.next(exact) if spread is not None and exact is not None else 0,
-                        currency=charge.currency or self._currency(charge),
-                        project=self.projects.get(payer) if payer is not None else None,
-                        cluster=self._clusters.get(charge.cluster_id),
-                        book=self._books.get(charge.book_id),
-                        facts=facts.get(charge.source),
-                        makes_good=refers.get(charge.source),
-                        shared=shared.get(charge.currency),
-                    ),
+                frame = frames[payer]
+                alike = payer, key, item.profile_digest, item.resource, item.book_id
+                if alike not in bases:
+                    bases[alike] = self._basis(item, frame, lines.positions.get((payer, key)), passed_on)
+                exact = _exact(item, frame.until_us)
+                spread = lines.spreads.get((payer, key))
+                single = Single(
+                    billed=spread.next(exact) if spread is not None and exact is not None else 0,
+                    exact=exact,
+                    page=f"{self._pages}{item.id}/",
+                    cluster=self._clusters.get(item.cluster_id or 0),
+                    facts=facts.get(item.source),
+                    makes_good=refers.get(item.source),
                 )
+                yield row_of(item, bases[alike], frame, single)
 
-    def _currency(self, charge: Charge) -> str:
+    def _basis(self, item: Item, frame: Frame, line: int | None, passed_on: Mapping[str, Fraction]) -> Row:
+        shared = Shared(
+            frame=frame,
+            organisation=self.organisation,
+            line=line,
+            currency=item.currency or self._currency(item),
+            project=self.projects.get(item.project_id or 0),
+            book=self._books.get(item.book_id or 0),
+            passed_on=passed_on.get(item.currency),
+        )
+        return common(item, shared)
+
+    def _currency(self, item: Item) -> str:
         """In which what has no price is billed nothing: that of its book, else of the first that ever was."""
-        book = self._books.get(charge.book_id or 0) or next(iter(self._books.values()), None)
+        book = self._books.get(item.book_id or 0) or next(iter(self._books.values()), None)
         return book.currency if book else NO_CURRENCY
 
-    def _shared(self, month: Month) -> dict[str, Fraction]:
+    def _passed_on(self, month: Month) -> dict[str, Fraction]:
         """How much idle cost of the month was passed on, by currency."""
         relief = Charge.objects.filter(month=str(month), kind=Charge.Kind.SHARED, project=None)
         return {row.currency: -row.fixed for row in relief if row.fixed is not None}
 
-    def _made_good(self, charges: Sequence[Charge]) -> dict[str, Frame]:
-        """The closed statements that adjustments among the charges refer to, by the charges' sources."""
+    def _made_good(self, items: Sequence[Item]) -> dict[str, Frame]:
+        """The closed statements that adjustments among them refer to, by the charges' sources."""
         prefix = "adjustment-"
         kinds = (Charge.Kind.CREDIT, Charge.Kind.ADJUSTMENT)
-        keys = [c.source.removeprefix(prefix) for c in charges if c.kind in kinds]
+        keys = [item.source.removeprefix(prefix) for item in items if item.kind in kinds]
         if not keys:
             return {}
         found = {}
@@ -248,7 +272,7 @@ class Dataset:
                 )
         return found
 
-    # --- how far it is ----------------------------------------------------------------------------------
+    # --- how far it is ---------------------------------------------------------------------------
 
     def complete(self, month: Month) -> tuple[bool, datetime | None]:
         """Whether nothing of the month can change any more; and when it last did, None = it may do so now."""
@@ -276,19 +300,21 @@ def _payers(slug: str, viewer: User | None) -> Q:
     return Q(project__in=Project.objects.all().visible_to(viewer))
 
 
-def _facts_of(charges: Sequence[Charge]) -> dict[str, Facts]:
+def _exact(item: Item, until_us: int) -> Fraction | None:
+    return amount(
+        fixed=item.fixed,
+        list_micros=item.list_micros,
+        discount_micros=item.discount_micros,
+        quantity=item.quantity,
+        microseconds=max(0, min(item.ended_us, until_us) - item.started_us),
+    )
+
+
+def _facts_of(items: Sequence[Item]) -> dict[str, Facts]:
     """What the ledger knows, by the charges' sources; one query."""
-    uids = {charge.claim_uid for charge in charges if charge.claim_uid}
-    if not uids:
-        return {}
+    uids = {item.claim_uid for item in items if item.claim_uid}
     found = {}
-    for values in Allocation.objects.filter(claim_uid__in=uids).values(*_NATURAL, *_FACTS):
+    for values in Allocation.objects.filter(claim_uid__in=uids).values(*_NATURAL, *_FACTS) if uids else ():
         key, *told = (values[name] for name in _FACTS)
-        found[source_of(values)] = Facts(
-            request_key=str(key) if key is not None else "",
-            start_source=told[0],
-            start_uncertainty_us=told[1],
-            end_source=told[2],
-            end_uncertainty_us=told[3],
-        )
+        found[source_of(values)] = Facts(str(key) if key is not None else "", *told)
     return found

@@ -55,7 +55,7 @@ def _together(row: Row, first: str, *others: str) -> Iterator[Fault]:
             yield name, f"does not go with {first}"
 
 
-# --- periods ------------------------------------------------------------------------------------------------
+# --- periods ------------------------------------------------------------------------------------
 
 
 @_rule("billing-period", "A billing period ends after it begins.")
@@ -100,7 +100,7 @@ def _another(row: Row) -> Iterator[Fault]:
         yield "ChargeClass", "is not Correction, and an invoice is corrected"
 
 
-# --- prices and costs ---------------------------------------------------------------------------------------
+# --- prices and costs ---------------------------------------------------------------------------
 
 
 def _product(row: Row, price: str, cost: str) -> Iterator[Fault]:
@@ -222,7 +222,7 @@ def _commitment(row: Row) -> Iterator[Fault]:
         yield "PricingCategory", "is Committed, and there is no CommitmentDiscountId"
 
 
-# --- what belongs together ----------------------------------------------------------------------------------
+# --- what belongs together ----------------------------------------------------------------------
 
 
 @_rule("sku-missing", "A SkuPriceId, and a SkuMeter, have a SkuId.")

@@ -90,7 +90,7 @@ def _row(row: Row, number: int, alone: Iterable[Any]) -> Iterator[Violation]:
             yield Violation(rule=one.rule, row=number, column=column, detail=detail)
 
 
-# --- files --------------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------
 
 
 def check_file(

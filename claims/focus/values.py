@@ -55,7 +55,8 @@ def second(us: int) -> datetime:
 
 def exact_time(us: int) -> str:
     """With microseconds, always six digits."""
-    return f"{_EPOCH + timedelta(microseconds=us):%Y-%m-%dT%H:%M:%S.%f}Z"
+    seconds, rest = divmod(us, 1_000_000)
+    return f"{(_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]}.{rest:06}Z"
 
 
 def unit_of(unit: str, per: str) -> str:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from claims.views import budgets, charges, keeping, prices, statements
+from claims.views import budgets, charges, focus, keeping, prices, statements
 
 urlpatterns = [
     path("prices/", prices.price_book_list, name="price-book-list"),
@@ -13,6 +13,8 @@ urlpatterns = [
     path("prices/drafts/<int:pk>/discard/", prices.price_draft_discard, name="price-draft-discard"),
     path("statements/", statements.statement_list, name="statement-list"),
     path("statements/webhooks/", keeping.statement_hooks, name="statement-hooks"),
+    path("focus/", focus.focus_page, name="focus"),
+    path("focus/file.<str:form>", focus.focus_file, name="focus-file"),
     path(
         "statements/<str:month>/all/<slug:action>/", statements.statement_move_all, name="statement-move-all"
     ),

@@ -6,6 +6,7 @@ from claims.rest import budgets as api_budgets
 from claims.rest import chargeback as api_chargeback
 from claims.rest import charges as api_charges
 from claims.rest import disputes as api_disputes
+from claims.rest import focus as api_focus
 from claims.rest import prices as api_prices
 from claims.rest import statement_moves as api_moves
 from claims.rest import statements as api_statements
@@ -52,6 +53,7 @@ urlpatterns = [
     path("charges/", api_charges.ChargeListView.as_view(), name="api-charges"),
     path("charges/lines/", api_chargeback.ChargesView.as_view(), name="api-charge-lines"),
     path("charge-rows/", api_charges.ChargeRowListView.as_view(), name="api-charge-row-list"),
+    path("focus/", api_focus.FocusView.as_view(), name="api-focus"),
     path("price-books/", api_prices.PriceBookListView.as_view(), name="api-price-book-list"),
     path("price-books/try/", api_prices.PriceTrialView.as_view(), name="api-price-book-try"),
     path("price-books/<int:pk>/", api_prices.PriceBookDetailView.as_view(), name="api-price-book-detail"),

@@ -199,7 +199,7 @@ def test_invoices_are_compared_with_what_they_are_known_to_come_to() -> None:
     assert len(found([_USAGE], "1.4", totals=totals | {"2026-03-soils-EUR": Decimal(1)})) == 1
 
 
-# --- files --------------------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, name: str, content: byt
         list(check_file(path))
 
 
-# --- the command --------------------------------------------------------------------------------------------
+# --- the command --------------------------------------------------------------------------------
 
 
 def run(*words: str) -> str:
