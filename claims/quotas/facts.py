@@ -4,15 +4,17 @@ any number of quotas together; the number of queries depends neither on them nor
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from fractions import Fraction
 
+from django.conf import settings
 from django.db.models import F, Q
 
 from claims.models import Allocation, Quota, Request, RequestChange, RequestPod
 from claims.money.charges import charges
 from claims.money.costs import month_start, next_month
 from claims.money.monthly import observed_since
+from claims.money.months import zone_named
 from claims.money.pricing import MICROSECOND, PriceList, Statement, Usage, price_list, share, statement
 from claims.quotas.catalogue import Catalogue, memory_of
 from claims.quotas.standing import NOTHING, Facts, Held, Standing, standing
@@ -66,6 +68,8 @@ class Gathered:
     """Facts of several projects at one instant."""
 
     now: datetime
+    # Whose months count.
+    zone: tzinfo
     prices: PriceList
     catalogue: Catalogue
     intervals: Mapping[int, Sequence[_Interval]]
@@ -97,7 +101,7 @@ class Gathered:
             return None if whole is None else whole.get(quota.project_id)
         prices = self.prices if quota.kind == Kind.MONEY else NO_PRICES
         usages = [interval.usage for interval in intervals]
-        return statement(usages, prices, start=month_start(self.now), end=self.now, now=self.now)
+        return statement(usages, prices, start=month_start(self.now, self.zone), end=self.now, now=self.now)
 
     def standing(
         self,
@@ -114,6 +118,7 @@ class Gathered:
             self.facts(quota, without=without),
             now=self.now,
             prices=self.prices,
+            zone=self.zone,
             besides=[replace(self.catalogue.asked(request), replaces=replaced) for request in besides],
         )
 
@@ -122,14 +127,15 @@ class Gathered:
         end = interval.usage.end
         if end is None or not interval.uncertain:
             return NOTHING
-        lower = max(end, month_start(self.now))
+        lower = max(end, month_start(self.now, self.zone))
         upper = min(end + interval.uncertain, self.now)
         time = max(timedelta(0), upper - lower)
         return interval.usage.quantity * Fraction(time // MICROSECOND, MICROSECONDS_PER_HOUR)
 
 
-def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
-    """What these quotas need to know."""
+def gather(quotas: Collection[Quota], *, now: datetime, zone: tzinfo | None = None) -> Gathered:
+    """What these quotas need to know; months are those of `zone`, None = of the organisation."""
+    zone = zone or zone_named(settings.ORGANISATION_ZONE)
     projects = {quota.project_id for quota in quotas}
     kinds = {quota.kind for quota in quotas}
     monthly = bool(kinds & {Kind.HOURS, Kind.MONEY})
@@ -142,11 +148,15 @@ def gather(quotas: Collection[Quota], *, now: datetime) -> Gathered:
     for request in rows.annotate(**_PLACE).order_by("pk"):
         requests[request.project_id].append(request)
     observed = monthly and observed_since() is not None
-    time = _spent(projects, NO_PRICES, now=now) if observed and Kind.HOURS in kinds else None
-    money = _spent(projects, prices, now=now) if observed and Kind.MONEY in kinds else None
-    intervals = _intervals(projects, catalogue, whole_month=whole_month, monthly=monthly, now=now)
+    time = _spent(projects, NO_PRICES, zone=zone, now=now) if observed and Kind.HOURS in kinds else None
+    money = _spent(projects, prices, zone=zone, now=now) if observed and Kind.MONEY in kinds else None
+    month = month_start(now, zone)
+    intervals = _intervals(
+        projects, catalogue, month=month, whole_month=whole_month, monthly=monthly, now=now
+    )
     return Gathered(
         now=now,
+        zone=zone,
         prices=prices,
         catalogue=catalogue,
         intervals=intervals,
@@ -169,15 +179,21 @@ def _replaced(request: Request) -> int | None:
 
 
 def _intervals(
-    projects: Collection[int], catalogue: Catalogue, *, whole_month: bool, monthly: bool, now: datetime
+    projects: Collection[int],
+    catalogue: Catalogue,
+    *,
+    month: datetime,
+    whole_month: bool,
+    monthly: bool,
+    now: datetime,
 ) -> Mapping[int, Sequence[_Interval]]:
-    """What is held now; with `whole_month` what was held in this month too, with `monthly` of it what may
-    have gone on unseen."""
+    """What is held now; with `whole_month` what was held since `month` began too, with `monthly` of it what
+    may have gone on unseen."""
     wanted = Q(ended_at=None)
     if whole_month:
-        wanted |= Q(ended_at__gt=month_start(now))
+        wanted |= Q(ended_at__gt=month)
     elif monthly:
-        wanted |= Q(ended_at__gt=month_start(now), end_uncertainty_us__gt=0)
+        wanted |= Q(ended_at__gt=month, end_uncertainty_us__gt=0)
     rows = Allocation.objects.filter(wanted, project__in=projects, admin_access=False, started_at__lte=now)
     found: dict[int, list[_Interval]] = defaultdict(list)
     for row in rows.order_by().values(*_COLUMNS).iterator(chunk_size=5_000):
@@ -249,10 +265,12 @@ def _units(requests: Collection[Request], catalogue: Catalogue) -> Mapping[int, 
     return found
 
 
-def _spent(projects: Collection[int], prices: PriceList, *, now: datetime) -> dict[int, Statement]:
+def _spent(
+    projects: Collection[int], prices: PriceList, *, zone: tzinfo, now: datetime
+) -> dict[int, Statement]:
     """This month so far, by project."""
-    start = month_start(now)
-    whole = charges(start=start, end=next_month(now), now=now, projects=projects, prices=prices)
+    start = month_start(now, zone)
+    whole = charges(start=start, end=next_month(now, zone), now=now, projects=projects, prices=prices)
     return {
         project: Statement(
             start=start,

@@ -30,7 +30,7 @@ class QuotaForm(DomainForm):
     )
     kind = forms.CharField(
         label=_("What is limited"),
-        help_text=_("A month is a calendar month, UTC."),
+        help_text=_("A month is a calendar month in the organisation's time zone, as on statements."),
         widget=forms.Select(choices=Quota.Kind.choices),
     )
     limit = forms.CharField(

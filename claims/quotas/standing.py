@@ -1,7 +1,8 @@
 """Quotas: how what a project has, and may still take, stands to a limit. A pure function over facts.
 
 *Used* is what holds now: devices and device memory of open intervals of the ledger, and units that Pods of
-entitlements have. Of a month (UTC) it is what the ledger knows of it, what still runs up to now. *Asked* is
+entitlements have. Of a month (in the organisation's time zone, as statements are made) it is what the
+ledger knows of it, what still runs up to now. *Asked* is
 what active requests may take on top: devices that they have not got yet, and the time until their end, or the
 month's. What nobody can say (memory that no driver tells, a price that no book has, time in which an end was
 not seen) is counted apart and never as zero.
@@ -19,7 +20,7 @@ not seen) is counted apart and never as zero.
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 
 from claims.models import Quota
@@ -154,10 +155,17 @@ class Standing:
 
 
 def standing(
-    terms: Terms, facts: Facts, *, now: datetime, prices: PriceList, besides: Iterable[Asked] = ()
+    terms: Terms,
+    facts: Facts,
+    *,
+    now: datetime,
+    prices: PriceList,
+    besides: Iterable[Asked] = (),
+    zone: tzinfo = UTC,
 ) -> Standing:
-    """How a project stands to a quota, with `besides` as if it had been asked for already."""
-    meter = _Meter(terms, now=now, prices=prices)
+    """How a project stands to a quota, with `besides` as if it had been asked for already; months are those
+    of `zone`."""
+    meter = _Meter(terms, now=now, prices=prices, zone=zone)
     held: dict[int | None, list[Held]] = defaultdict(list)
     for one in facts.held:
         if terms.covers(one.flavors):
@@ -219,6 +227,7 @@ class _Meter:
     terms: Terms
     now: datetime
     prices: PriceList
+    zone: tzinfo
     unmeasured: int = 0
 
     def of_held(self, one: Held) -> Fraction:
@@ -258,7 +267,7 @@ class _Meter:
 
     def _left(self, asked: Asked) -> timedelta:
         """How long it may still run in this month."""
-        month = next_month(self.now) - self.now
+        month = next_month(self.now, self.zone) - self.now
         runs = asked.duration if asked.until is None else asked.until - self.now
         return max(timedelta(0), min(runs, month))
 

@@ -1,6 +1,6 @@
 """What quotas count, from the ledger, the mirror and the requests."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from tests.claims.conftest import GIB, NOW, Cast
 
 Kind = Quota.Kind
 State = Request.State
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -144,6 +145,26 @@ def test_hours_of_the_month_are_the_ledgers_up_to_now_and_unseen_ones_are_apart(
     assert (whole.used, whole.unseen) == (2 + 6 + 1 + 2, 3)
     of = stand(quotas.quota(project, "100", kind=Kind.HOURS, flavor=flavor))
     assert (of.used, of.unseen) == (2 + 6 + 1, 3)
+
+
+@pytest.mark.parametrize("of_flavor", [False, True])
+def test_months_begin_and_end_where_the_organisation_is(  # noqa: PLR0917 - fixtures
+    cast: Cast, project: Project, cluster: Cluster, flavor: Flavor, settings: Any, of_flavor: bool
+) -> None:
+    """In Shanghai November begins eight hours before it does in UTC, and ends eight hours before."""
+    november = datetime(2026, 11, 1, tzinfo=UTC)
+    quotas.held(project, cluster, started_at=november - 10 * HOUR, ended_at=november - 6 * HOUR)
+    limit = quotas.quota(project, limit="50", kind=Kind.HOURS, flavor=flavor if of_flavor else None)
+    assert numbers(limit) == (0, 0)
+    settings.ORGANISATION_ZONE = "Asia/Shanghai"
+    assert numbers(limit) == (2, 0)
+
+    quotas.asked(project, cluster, flavor=flavor)
+    late = datetime(2026, 11, 30, 4, tzinfo=UTC)
+    found = gather([limit], now=late).standing(limit)
+    assert found.asked == 12, "until midnight there"
+    settings.ORGANISATION_ZONE = "UTC"
+    assert gather([limit], now=late).standing(limit).asked == 20
 
 
 def test_nothing_observed_is_unknown_and_something_elsewhere_is_zero(
