@@ -6,7 +6,7 @@ class ClaimsConfig(AppConfig):
     name = "claims"
 
     def ready(self) -> None:
-        from claims.catalogue.offering import flavors_demanding, flavors_served
+        from claims.catalogue.offering import everything_offered, flavors_demanding, flavors_served
         from claims.drill.namespaces import why_not_bound
         from claims.drill.sweeping import findings as drill_findings
         from claims.drill.tasks import on_drill_due
@@ -19,6 +19,7 @@ class ClaimsConfig(AppConfig):
         from claims.requests.sweeping import findings
         from claims.signals import drill_due, launch_due, quotas_due, work_due
         from inventory.bindings import register_refusal
+        from inventory.class_names import register_catalogue
         from inventory.class_users import register_demands, register_offering
         from inventory.findings.strays import CHANGED, register
         from inventory.signals import findings_opened, observed
@@ -32,6 +33,7 @@ class ClaimsConfig(AppConfig):
         register_refusal(why_not_bound)
         register_offering(flavors_served)
         register_demands(flavors_demanding)
+        register_catalogue(everything_offered)
         register_concerned(concerned)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
         findings_opened.connect(on_findings_opened, dispatch_uid="claims.drift")

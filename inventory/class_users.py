@@ -72,7 +72,7 @@ def _claims(device_class: DeviceClass) -> Iterator[ClassUser]:
     claims = Claim.objects.filter(cluster=device_class.cluster_id).annotate(text=Cast("spec", TextField()))
     found = claims.filter(text__contains=f'"{device_class.name}"').order_by("namespace", "name")
     for claim in found.only("namespace", "name", "spec", "allocated")[:SHOWN]:
-        if device_class.name in set(_named(claim.spec)):
+        if device_class.name in set(class_names_in(claim.spec)):
             yield ClassUser("ResourceClaim", claim.namespace, claim.name, holds=claim.allocated)
 
 
@@ -80,7 +80,7 @@ def _templates(device_class: DeviceClass) -> Iterator[ClassUser]:
     templates = ClaimTemplate.objects.filter(cluster=device_class.cluster_id)
     found = templates.annotate(text=Cast("spec", TextField())).filter(text__contains=f'"{device_class.name}"')
     for template in found.order_by("namespace", "name")[:SHOWN]:
-        if device_class.name in set(_named(template.spec)):
+        if device_class.name in set(class_names_in(template.spec)):
             yield ClassUser("ResourceClaimTemplate", template.namespace, template.name)
 
 
@@ -100,10 +100,10 @@ def _pods(device_class: DeviceClass) -> Iterator[ClassUser]:
 
 def names_class(spec: Mapping[str, Any], name: str) -> bool:
     """Whether a claim's spec asks for devices of the class."""
-    return name in set(_named(spec))
+    return name in set(class_names_in(spec))
 
 
-def _named(spec: Mapping[str, Any]) -> Iterator[str]:
+def class_names_in(spec: Mapping[str, Any]) -> Iterator[str]:
     """Names of the classes in a claim's spec, subrequests included."""
     devices = spec.get("devices") if isinstance(spec, dict) else None
     for request in (devices or {}).get("requests") or []:

@@ -154,6 +154,8 @@ PAGES: tuple[Page, ...] = (
     at("class-list"),
     at("class-create", *ADMINISTRATORS),
     at("class-import", *ADMINISTRATORS),
+    at("class-names", *READERS),
+    at("class-across", *READERS, name="gpu.nvidia.com"),
     at("class-detail", **_cluster, name="gpu.nvidia.com"),
     at("class-detail", **_cluster, name="broken.example.org", variant="broken"),
     at("class-edit", *ADMINISTRATORS, **_cluster, name="gpu.nvidia.com"),
