@@ -169,7 +169,8 @@ def test_the_list_is_searched_filtered_and_told_as_csv(
 ) -> None:
     assert NAME in html(ada.get(f"{LIST}?q=maker&state=open"))
     assert "None matches these filters" in html(ada.get(f"{LIST}?state=rejected"))
-    lines = b"".join(ada.get(f"{LIST}?format=csv").streaming_content).decode().splitlines()
+    answer: Any = ada.get(f"{LIST}?format=csv")
+    lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines[0].lstrip("\ufeff").startswith("id,class,change,state,clusters,done,author")
     assert f",{NAME},edit,open,berlin,0,grace,grace," in lines[1]
 
