@@ -14,7 +14,7 @@ urlpatterns = [
     path("statements/", statements.statement_list, name="statement-list"),
     path("statements/webhooks/", keeping.statement_hooks, name="statement-hooks"),
     path("focus/", focus.focus_page, name="focus"),
-    path("focus/file.<str:form>", focus.focus_file, name="focus-file"),
+    path("focus/file/", focus.focus_file, name="focus-file"),
     path(
         "statements/<str:month>/all/<slug:action>/", statements.statement_move_all, name="statement-move-all"
     ),

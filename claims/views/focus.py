@@ -45,8 +45,9 @@ def focus_page(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def focus_file(request: HttpRequest, form: str) -> HttpResponseBase:
-    """The file, or its metadata as JSON."""
+def focus_file(request: HttpRequest) -> HttpResponseBase:
+    """The file in a `format`, or its metadata as JSON."""
+    form = request.GET.get("format", "csv")
     if form not in (*files.FORMATS, "json"):
         raise Http404
     dataset = asked(request.GET, viewer=person(request))

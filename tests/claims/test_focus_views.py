@@ -17,7 +17,7 @@ from portal.accounts.models import ApiToken, User
 from tests.cast import Cast, make_cast
 from tests.claims.money import JANUARY, make_money
 
-API, PAGE, FILE = "/api/v1/focus/", "/focus/", "/focus/file."
+API, PAGE, FILE = "/api/v1/focus/", "/focus/", "/focus/file/"
 PERIOD = "period=2026-01"
 
 
@@ -89,8 +89,8 @@ def test_everybody_gets_what_they_may_see(month: Cast) -> None:
     assert get(month.stranger, API).json()["x_Rows"] == 0
     assert get(month.stranger, API, f"{PERIOD}&project=tides").status_code == 404
     assert get(month.lead, API, f"{PERIOD}&project=unattributed").status_code == 404
-    assert get(month.stranger, f"{FILE}csv", f"{PERIOD}&project=tides").status_code == 404
-    assert len(content(get(month.stranger, f"{FILE}csv")).splitlines()) == 1
+    assert get(month.stranger, FILE, f"{PERIOD}&project=tides").status_code == 404
+    assert len(content(get(month.stranger, FILE)).splitlines()) == 1
 
 
 @pytest.mark.parametrize(("scope", "status"), [("chargeback", 200), ("requests", 403)])
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_named_in_place(month: Cast, query: str, field: s
     page = get(month.finance, PAGE, query)
     assert page.status_code == 200
     assert ("cd-notice-error" in page.content.decode()) == (field is not None)
-    file = get(month.finance, f"{FILE}csv", query)
+    file = get(month.finance, FILE, query)
     assert file.status_code == (303 if field else 200)
 
 
@@ -129,9 +129,11 @@ def test_the_page_tells_what_is_in_the_file_and_leads_to_it(month: Cast) -> None
     assert "2026-01-tides-EUR" in page
     query = "version=1.4&amp;period=2026-01&amp;through=2026-01&amp;project=tides"
     for form in ("csv", "parquet", "json"):
-        assert f'href="{FILE}{form}?{query}"' in page
-        assert get(month.finance, f"{FILE}{form}", query.replace("&amp;", "&")).status_code == 200
-    assert get(month.finance, f"{FILE}xml").status_code == 404
+        assert f'href="{FILE}?{query}&amp;format={form}"' in page
+        answer = get(month.finance, FILE, f"{query}&format={form}".replace("&amp;", "&"))
+        assert answer.status_code == 200
+        assert f".{'metadata.' if form == 'json' else ''}{form}" in answer["Content-Disposition"]
+    assert get(month.finance, FILE, f"{PERIOD}&format=xml").status_code == 404
     assert f"{PAGE}?period=2026-01" in get(month.finance, "/statements/", "month=2026-01").content.decode()
     own = get(month.lead, "/statements/2026-01/of/tides/").content.decode()
     assert f"{PAGE}?period=2026-01&amp;project=tides" in own
