@@ -164,7 +164,8 @@ class Hands:
     # --- inside ---------------------------------------------------------------------------------------
 
     def _make(self, manifest: Manifest) -> Object:
-        manifest = manifests.for_version(manifest, self.api_version)
+        if manifest["kind"] != "Pod":
+            manifest = manifests.for_version(manifest, self.api_version)
         resource = submission.resource_of(manifest)
         try:
             made = self.client.create(resource, manifest, namespace=self.drill.namespace)

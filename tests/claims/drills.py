@@ -74,6 +74,8 @@ class TinyCluster:
         self, resource: Resource, body: Mapping[str, Any], *, dry_run: bool = False, **_namespace: str
     ) -> Object:
         self._answer()
+        group = "v1" if body["kind"] == "Pod" else "resource.k8s.io/v1"
+        assert body["apiVersion"] == resource.api_version == group
         if self.refuses:
             raise errors.Forbidden(self.refuses, status=403)
         metadata = {**body["metadata"], "uid": f"uid-{next(self._uids)}", "creationTimestamp": self._time()}

@@ -111,6 +111,8 @@ class FakeKubelet:
                 )
             elif pod.get("status", {}).get("phase", "Pending") == "Pending":
                 self._set_phase(pod, "Running")
+            elif _is_overdue(pod):
+                self._set_phase(pod, "Failed")
 
     def _set_phase(self, pod: dict[str, Any], phase: str) -> None:
         metadata, now = pod["metadata"], _now()
@@ -178,6 +180,14 @@ class FakeKubelet:
             metadata = {"name": name, "namespace": LEASE_NAMESPACE}
             lease = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
             self._client.create(LEASES, lease, namespace=LEASE_NAMESPACE)
+
+
+def _is_overdue(pod: dict[str, Any]) -> bool:
+    """Whether a Pod has run for longer than it may."""
+    seconds, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
+    if pod["status"].get("phase") != "Running" or not seconds or not started:
+        return False
+    return (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds() > seconds
 
 
 def _now() -> str:
