@@ -162,6 +162,9 @@ HOLD_IMAGE = env.str("CLAIMDESK_HOLD_IMAGE", "registry.k8s.io/pause:3.10")
 HOLD_PULL_SECRET = env.str("CLAIMDESK_HOLD_PULL_SECRET", "")
 HOLD_PRIORITY_CLASS = env.str("CLAIMDESK_HOLD_PRIORITY_CLASS", "")
 HOLD_TOLERATIONS = tuple(dict(entry) for entry in env.json("CLAIMDESK_HOLD_TOLERATIONS", []))
+# What Pods of lifecycle drills run: their image, and a command as a JSON list ([] = what the image says).
+DRILL_IMAGE = env.str("CLAIMDESK_DRILL_IMAGE", HOLD_IMAGE)
+DRILL_COMMAND = tuple(str(word) for word in env.json("CLAIMDESK_DRILL_COMMAND", []))
 
 # --- people ----------------------------------------------------------------------------------
 

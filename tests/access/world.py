@@ -16,11 +16,14 @@ from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
 from claims.catalogue import flavor_terms, flavors
+from claims.drill import starting
 from claims.launches import launching as launches
 from claims.models import (
     Allocation,
     Booking,
     Draft,
+    Drill,
+    DrillStep,
     Flavor,
     GrowablePool,
     HolderMessage,
@@ -162,6 +165,8 @@ def reachable_cluster() -> Iterator[AccessCluster]:
         patch.setattr(clusters, "client_for", lambda _cluster: fake)
         patch.setattr(clusters, "introduce", lambda _client: introduction)
         patch.setitem(requests.submit.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
+        patch.setitem(starting.start.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
+        patch.setitem(starting.start.__kwdefaults__, "free_of", lambda _drill: 9)  # type: ignore[arg-type] # the kwdefaults are there
         patch.setitem(launches.start.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
         yield fake
 
@@ -305,6 +310,7 @@ def make_world(answering: AccessCluster) -> World:
             "placement": placement.pk,
             **make_quota(cast, cluster),
             "plan": make_plan(cast, cluster).pk,
+            "drill": make_drill(cast, cluster).key,
             "pool": GrowablePool.objects.create(
                 cluster=cluster,
                 name="night",
@@ -403,6 +409,24 @@ def make_plan(cast: Cast, cluster: Cluster) -> PoolPlan:
         cluster=cluster, name="night", labels={"pool": "night"}, canary_labels={"pool": "canary"},
         extended_resource="nvidia.com/gpu", device_class="gpu.nvidia.com", way="dra", reason="Sharing",
         stage=PoolPlan.Stage.MIGRATED, created_at=now, changed_at=now, changed_by=cast.administrator,
+    )  # fmt: skip
+    return made
+
+
+def make_drill(cast: Cast, cluster: Cluster) -> Drill:
+    """A drill on another pool, which asks an operator for something."""
+    now = timezone.now()
+    plan = PoolPlan.objects.create(
+        cluster=cluster, name="dawn-pool", labels={"pool": "dawn"}, extended_resource="amd.com/gpu",
+        device_class="gpu.amd.com", created_at=now, changed_at=now,
+    )  # fmt: skip
+    made: Drill = Drill.objects.create(
+        plan=plan, cluster=cluster, namespace="drills", device_class="gpu.amd.com", image="pause",
+        person=cast.administrator, created_at=now, due_at=now,
+    )  # fmt: skip
+    DrillStep.objects.create(
+        drill=made, position=0, code="driver-restart", state="asking", phase="restart", started_at=now,
+        phase_at=now, asked_at=now,
     )  # fmt: skip
     return made
 
