@@ -13,6 +13,7 @@ from claims.rest import watches as api_watches
 from claims.routes import poolmoves as urls_poolmoves
 from claims.routes import pools as urls_pools
 from claims.routes import quotas as urls_quotas
+from claims.routes import readiness as urls_readiness
 from claims.routes import rest_bookings as api_urls_bookings
 from claims.routes import rest_changes as api_urls_changes
 from claims.routes import rest_money as api_urls_money
@@ -26,6 +27,7 @@ urlpatterns = [
     *api_urls_money.urlpatterns,
     *urls_pools.api_urlpatterns,
     *urls_poolmoves.api_urlpatterns,
+    *urls_readiness.api_urlpatterns,
     path("catalogue/", flavors.FlavorListView.as_view(), name="api-catalogue-list"),
     path("catalogue/<slug:slug>/", flavors.FlavorDetailView.as_view(), name="api-catalogue-detail"),
     path("catalogue/<slug:slug>/archive/", flavors.FlavorArchiveView.as_view(), name="api-catalogue-archive"),

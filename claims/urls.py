@@ -10,6 +10,7 @@ from claims.routes import news as urls_news
 from claims.routes import poolmoves as urls_poolmoves
 from claims.routes import pools as urls_pools
 from claims.routes import quotas as urls_quotas
+from claims.routes import readiness as urls_readiness
 from claims.views import approvals, catalogue, cost, flavors, history, launches, manifests, requests, saved
 
 urlpatterns = [
@@ -21,6 +22,7 @@ urlpatterns = [
     *urls_money.urlpatterns,
     *urls_pools.urlpatterns,
     *urls_poolmoves.urlpatterns,
+    *urls_readiness.urlpatterns,
     path("catalogue/", catalogue.catalogue, name="catalogue"),
     path("catalogue/<slug:slug>/", catalogue.flavor_detail, name="flavor-detail"),
     path("flavors/", flavors.flavor_list, name="flavor-list"),

@@ -13,6 +13,7 @@ from claims.models.poolplans import PoolPlan, PoolPlanEntry, PoolSignature
 from claims.models.pools import GrowablePool
 from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
+from claims.models.readiness import ReadinessNote
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
 from claims.models.saved import SavedRequest
 from claims.models.statements import (
@@ -72,6 +73,7 @@ __all__ = [
     "PriceRule",
     "Quota",
     "QuotaObject",
+    "ReadinessNote",
     "Request",
     "RequestChange",
     "RequestClaim",

@@ -191,9 +191,8 @@ PAGES: tuple[Page, ...] = (
     at("migration-stage", *ADMINISTRATORS, pk="plan"),
     at("migration-switch", *ADMINISTRATORS, pk="plan"),
     at("migration-sign", *ADMINISTRATORS, pk="plan", item="way-back"),
-    at("drill-create", *ADMINISTRATORS, pk="plan"),
-    at("drill-detail", *READERS, key="drill"),
-    at("drill-print", *READERS, key="drill"),
+    at("cluster-readiness", *READERS, name="berlin"),
+    at("cluster-readiness-sign", *ADMINISTRATORS, name="berlin", point="drivers"),
     at("growable-pool-list", *READERS),
     at("growable-pool-create", *ADMINISTRATORS),
     at("growable-pool-edit", *ADMINISTRATORS, pk="pool"),
@@ -413,9 +412,6 @@ NOT_PAGES: dict[str, str] = {
     "history-ledger-check": "post",
     "cost-export": "file",
     "migration-export": "file",
-    "drill-export": "file",
-    "drill-answer": "post",
-    "drill-cancel": "post",
     "api-schema": "file",
 }
 
