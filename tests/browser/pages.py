@@ -193,6 +193,9 @@ PAGES: tuple[Page, ...] = (
     at("migration-sign", *ADMINISTRATORS, pk="plan", item="way-back"),
     at("cluster-readiness", *READERS, name="berlin"),
     at("cluster-readiness-sign", *ADMINISTRATORS, name="berlin", point="drivers"),
+    at("drill-create", *ADMINISTRATORS, pk="plan"),
+    at("drill-detail", *READERS, key="drill"),
+    at("drill-print", *READERS, key="drill"),
     at("growable-pool-list", *READERS),
     at("growable-pool-create", *ADMINISTRATORS),
     at("growable-pool-edit", *ADMINISTRATORS, pk="pool"),
@@ -412,6 +415,9 @@ NOT_PAGES: dict[str, str] = {
     "history-ledger-check": "post",
     "cost-export": "file",
     "migration-export": "file",
+    "drill-export": "file",
+    "drill-answer": "post",
+    "drill-cancel": "post",
     "api-schema": "file",
 }
 
