@@ -8,6 +8,7 @@ from inventory.cdi import api as cdi
 from inventory.cdi import api_tokens as cdi_tokens
 from inventory.proposals import api as proposals
 from inventory.proposals import api_classes
+from inventory.taints.api_urls import urlpatterns as taints_and_maintenance
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
@@ -38,6 +39,7 @@ urlpatterns = [
         name="api-workload-detail",
     ),
     path("device-taint-rules/", surroundings.TaintRuleListView.as_view(), name="api-taint-rule-list"),
+    *taints_and_maintenance,
     path("runtime-classes/", surroundings.RuntimeClassListView.as_view(), name="api-runtime-class-list"),
     path("quotas/", surroundings.QuotaListView.as_view(), name="api-quota-list"),
     path("jobs/", surroundings.JobListView.as_view(), name="api-job-list"),

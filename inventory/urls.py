@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from inventory.taints.urls import urlpatterns as taints_and_maintenance
 from inventory.views import (
     cdi,
     class_admin,
@@ -84,6 +85,7 @@ urlpatterns = [
     path("findings/<int:pk>/handle/", findings.finding_handle, name="finding-handle"),
     path("diagnosis/", findings.task_list, name="finding-task-list"),
     path("diagnosis/<int:pk>/", findings.task_detail, name="finding-task"),
+    *taints_and_maintenance,
     path("contracts/", contract.contract_list, name="contract-list"),
     path("clusters/<slug:name>/contract/", contract.contract_detail, name="contract-detail"),
     path("clusters/<slug:name>/contract/edit/", contract.contract_edit, name="contract-edit"),

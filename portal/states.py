@@ -79,6 +79,13 @@ _APPEARANCES = {
     # What nodes report of CDI.
     "in-order": Appearance("good", "circle-check"),
     "drift": Appearance("bad", "alert-triangle"),
+    # Maintenance and drains.
+    "planned": Appearance("wait", "calendar-event"),
+    "maintenance": Appearance("busy", "tool"),
+    "asked": Appearance("wait", "send"),
+    "closed": Appearance("wait", "ban"),
+    "evicting": Appearance("bad", "user-minus"),
+    "empty": Appearance("good", "circle-check"),
     # Nodes, pools, tokens, people.
     "ready": Appearance("good", "circle-check"),
     "not-ready": Appearance("bad", "alert-triangle"),

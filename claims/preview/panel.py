@@ -28,6 +28,7 @@ from claims.preview.manifests import Written, written
 from claims.preview.outlook import Expected, Held, Line, expected, held_by, waiting
 from claims.preview.suggestions import Search, Suggestion
 from claims.preview.units import Units
+from claims.preview.upkeep import maintenance_ahead
 from claims.preview.verdicts import Asked, Verdict, judge
 from claims.quotas.guard import Verdict as QuotaVerdict
 from claims.quotas.guard import foretell
@@ -95,6 +96,8 @@ class Preview:
     # What it means for the project's quotas, and for what others have booked; "" = for nothing.
     quotas: Sequence[QuotaVerdict] = ()
     booked: str = ""
+    # Maintenance that it would run into, in words.
+    maintenance: Sequence[str] = ()
     # Of a change: it keeps the devices that it has; and what to do where another place is not to be had.
     keeps: bool = False
     way_out: str = ""
@@ -195,6 +198,7 @@ def preview(
         asking.outlook()
     elif result.nodes or result.keeps:
         asking.bookings()
+    result.maintenance = maintenance_ahead(reading, nodes=result.nodes, now=now)
     return result
 
 

@@ -119,6 +119,9 @@ class PreviewOut(serializers.Serializer[Any]):
         source="priority_words", help_text="What the hold's priority class means; empty without one."
     )
     booked = serializers.CharField(help_text="What of it others have booked; empty: nothing.")
+    maintenance = serializers.ListField(
+        child=serializers.CharField(), help_text="Maintenance that it would run into, in words."
+    )
     quotas = PreviewQuotaOut(many=True)
     approval = serializers.CharField(help_text="Who would have to agree; empty: nobody.")
     cost = CostLineOut(many=True)

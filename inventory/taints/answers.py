@@ -1,5 +1,6 @@
 """What holders answer who are asked to leave, and who may see and say what of it."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
@@ -71,6 +72,13 @@ def may_answer(user: User, holder: DrainHolder) -> bool:
     if holder.project is None:
         return access.may_administer(user)
     return access.may_work_in(user, holder.project)
+
+
+def answerable(user: User, holders: Iterable[DrainHolder]) -> set[int]:
+    """Which of them `may_answer` says yes to, in one query."""
+    workable = set(Project.objects.all().workable_by(user).values_list("pk", flat=True))
+    everybody = access.may_administer(user)
+    return {holder.pk for holder in holders if everybody or holder.project_id in workable}
 
 
 def answer(

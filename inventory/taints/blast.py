@@ -16,7 +16,9 @@ from typing import Any
 
 import msgspec
 from django.db.models import Count
+from django_stubs_ext import StrOrPromise
 
+from inventory.browse import STATE_LABELS
 from inventory.coverage import Coverage
 from inventory.mirror.turn import chunks
 from inventory.models import Claim, ClaimDevice, Cluster, Device, Pod
@@ -69,6 +71,13 @@ class Blast:
     @property
     def devices(self) -> int:
         return sum(self.states.values())
+
+    @property
+    def told_states(self) -> Sequence[tuple[str, StrOrPromise, int]]:
+        """The states of its devices with their words."""
+        return [
+            (state, STATE_LABELS[state], self.states[state]) for state in STATE_LABELS if state in self.states
+        ]
 
     @property
     def evicts(self) -> bool:

@@ -68,7 +68,7 @@ def remind(*, now: datetime) -> None:
         step = next(step for step in STEPS if left <= step)
         mark = f"{maintenance.starts_at.isoformat()} {step // HOUR}"
         done = UpkeepEvent.objects.filter(maintenance=maintenance, what="reminded", note=mark)
-        if maintenance.changed_at > maintenance.starts_at - step or done.exists():
+        if maintenance.changed_at >= maintenance.starts_at - step or done.exists():
             continue
         shown = -(-left // ROUND) * ROUND
         subject = Text(

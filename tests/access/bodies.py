@@ -10,6 +10,7 @@ from claims.models import Flavor, PoolPlan, Quota
 from claims.poolmoves import planner, switching
 from claims.quotas import admin as quotas_admin
 from claims.quotas import forms as quota_forms
+from tests.access import taints
 from tests.access.world import World
 from tests.cast import PASSWORD
 
@@ -291,6 +292,7 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST api-finding-snooze": {"note": "later", "days": 3},
     "PUT api-task-detail": {"state": "in-work", "owner": "anouk", "note": "looking"},
     "PUT api-contract": {"kubernetes": ">=1.36"},
+    **taints.BODIES,
 }
 
 

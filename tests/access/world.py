@@ -67,8 +67,9 @@ from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import as_written
 from portal.accounts.tokens import issue_token
-from portal.kube.resources import DEVICE_CLASSES, Resource
+from portal.kube.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, Resource
 from tests.access.table import SCOPES
+from tests.access.taints import make_taints, rule_objects
 from tests.cast import PASSWORD, Cast, make_cast, person
 from tests.claims.fakes import FakeCluster
 from tests.claims.money import make_money
@@ -122,7 +123,8 @@ class AccessCluster(FakeCluster):
     url = SECRET_URL
 
     def served(self, group: str) -> dict[str, dict[str, Resource]]:
-        found = {DEVICE_CLASSES.api_version: {DEVICE_CLASSES.plural: DEVICE_CLASSES}}
+        here = {kind.plural: kind for kind in (DEVICE_CLASSES, DEVICE_TAINT_RULES)}
+        found = {DEVICE_CLASSES.api_version: here}
         return found if group == DEVICE_CLASSES.group else {}
 
     def replace(
@@ -150,7 +152,7 @@ class AccessCluster(FakeCluster):
         self.objects = {
             (DEVICE_CLASSES.plural, "", name): {"metadata": {"name": name, "uid": name}, "spec": {}}
             for name in ("gpu.nvidia.com", "spare.example.org")
-        }
+        } | rule_objects()
 
 
 @contextmanager
@@ -309,6 +311,7 @@ def make_world(answering: AccessCluster) -> World:
             ).key,
             "placement": placement.pk,
             **make_quota(cast, cluster),
+            **make_taints(cast, cluster),
             "plan": make_plan(cast, cluster).pk,
             "drill": make_drill(cast, cluster).key,
             "pool": GrowablePool.objects.create(

@@ -73,6 +73,7 @@ from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import Text, as_written
 from portal.accounts.tokens import issue_token
 from tests.browser.moves import make_moves
+from tests.browser.taints import make_taints
 from tests.cast import Cast
 from tests.claims.money import make_money
 from tests.inventory_cdi.conftest import report, spec, spec_file
@@ -187,6 +188,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             **make_money(cast, PriceBook.objects.get(), size=size),
             "hook": _news(cast, size).key,
             "message": _talk(cast, requests, size).key,
+            **make_taints(cast, berlin, requests["request-in-use"], size),
         },
     )
 
