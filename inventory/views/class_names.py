@@ -45,8 +45,7 @@ _SORTS: Mapping[str, Callable[[NamedClass], Any]] = {
     "clusters": lambda row: len(row.rows),
     "devices": lambda row: row.matched,
     "free": lambda row: -1 if row.free is None else row.free,
-    "claims": lambda row: row.claims,
-    "templates": lambda row: row.templates,
+    "users": lambda row: row.claims + row.templates + len(row.flavors),
     "extended": lambda row: row.resources,
 }
 # `order` only says that it can be sorted by: the rows are no query.
@@ -58,9 +57,7 @@ LISTING = Listing(
         Column("differs", _("Agreement")),
         Column("devices", _("Devices"), order=("name",), css="cd-number"),
         Column("free", _("Free"), order=("name",), css="cd-number"),
-        Column("claims", _("Claims"), order=("name",), css="cd-number"),
-        Column("templates", _("Templates"), order=("name",), css="cd-number"),
-        Column("flavors", _("Flavors")),
+        Column("users", _("Used by"), order=("name",)),
         Column("extended", _("Extended resource"), order=("name",)),
         Column("managed", _("Managed")),
         Column("drift", _("Drift")),
