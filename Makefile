@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long smoke lint format bench lock clean
+.PHONY: help setup demo test test-long smoke lint format bench audit lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,10 @@ format: $(VENV)/.dev ## format the code
 
 bench: $(VENV)/.dev $(VENV)/.frontend ## measure what the README claims
 	$(BIN)/python -m benchmarks
+
+audit: $(VENV)/.dev ## look for known faults of what is installed (needs the advisory services)
+	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement requirements/base.txt
+	npm audit --omit=dev
 
 lock: $(VENV)/.dev ## resolve the pins anew
 	$(UV_COMPILE) requirements/base.in -o requirements/base.txt
