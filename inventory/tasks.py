@@ -9,6 +9,7 @@ from celery.worker import state as worker_state
 from django.conf import settings
 from django.utils import timezone
 
+from inventory.autoscaling import tasks as _autoscaling  # noqa: F401 - found by way of this module
 from inventory.findings import evaluation, storage, thresholds
 from inventory.follow import lease
 from inventory.follow.follower import Follower, Outcome

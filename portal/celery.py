@@ -35,6 +35,11 @@ app.conf.beat_schedule = {
         # The next one is due then.
         "options": {"expires": 55},
     },
+    "read what autoscalers say": {
+        "task": "inventory.autoscaling.tasks.read",
+        "schedule": 60.0,
+        "options": {"expires": 55},
+    },
     "begin and end maintenance": {
         "task": "inventory.tasks.keep_maintenance",
         "schedule": 15.0,

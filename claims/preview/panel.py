@@ -188,7 +188,7 @@ def preview(
     result.quotas = changing.quotas(reading, now=now) if changing else foretell(reading, now=now)
     result.keeps = changing is not None and changing.in_place(reading)
     if reading.count is not None and not result.keeps:
-        result.growth = growths_of(reading)
+        result.growth = growths_of(reading, now=now)
     asking = _Asking(result, viewer=viewer, changing=changing, now=now, fleet_of=fleet_of, clock=clock)
     if device_class is None:
         asking.units(prices)

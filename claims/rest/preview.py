@@ -41,10 +41,26 @@ class SuggestionOut(serializers.Serializer[Any]):
     )
 
 
+class AutoscalerOut(serializers.Serializer[Any]):
+    reported_by = serializers.CharField(source="source")
+    group = serializers.CharField(source="group.name")
+    minimum = serializers.IntegerField(source="group.minimum")
+    maximum = serializers.IntegerField(
+        source="group.maximum", allow_null=True, help_text="Null: it names no bound."
+    )
+    current = serializers.IntegerField(source="group.current", allow_null=True)
+    stuck = serializers.CharField(source="group.stuck", help_text="Why it does not grow now; empty: nothing.")
+    at = serializers.DateTimeField(help_text="As of when.")
+
+
 class GrowthOut(serializers.Serializer[Any]):
     pool = serializers.CharField(source="pool.name")
     nodes = serializers.IntegerField(help_text="Those that are there.")
     max_nodes = serializers.IntegerField(source="pool.max_nodes")
+    more = serializers.IntegerField(help_text="How many further nodes it may get.")
+    autoscaler = AutoscalerOut(
+        source="report", allow_null=True, help_text="What its autoscaler says; null: nothing is known."
+    )
     devices = serializers.IntegerField(source="pool.devices", help_text="That each further node brings.")
     product = serializers.CharField(source="pool.product")
     note = serializers.CharField(source="pool.note")

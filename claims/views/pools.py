@@ -1,5 +1,7 @@
 """Node pools that can grow, for administrators: what their further nodes would bring."""
 
+from itertools import groupby
+
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -15,7 +17,8 @@ from claims.catalogue.forms import DomainForm
 from claims.catalogue.growable import UnableToChangePool
 from claims.catalogue.growth import Growth, nodes_of
 from claims.models import GrowablePool
-from inventory.models import Cluster, CountedUnits, DeviceClass
+from inventory.autoscaling.told import of_row, report_for
+from inventory.models import AutoscalerReport, Cluster, CountedUnits, DeviceClass
 from portal import htmx
 from portal.access import may_administer, person, require_administrator, require_reader_of_everything
 from portal.accounts.audit import source_ip
@@ -80,8 +83,24 @@ def pool_list(request: HttpRequest) -> HttpResponse:
         GrowablePool.objects.select_related("cluster", "changed_by").order_by("cluster__name", "name", "pk")
     )
     counted = nodes_of(rows) if rows else {}
+    now = timezone.now()
+    told = list(AutoscalerReport.objects.select_related("cluster").order_by("cluster__name", "source"))
+    reports = {
+        cluster: [report for row in rows_ for report in of_row(row) if report.fresh(now)]
+        for cluster, rows_ in groupby(
+            (row for row in told if row.state == AutoscalerReport.State.KNOWN), key=lambda row: row.cluster_id
+        )
+    }
     context = {
-        "rows": [Growth(pool=row, nodes=counted[row.pk]) for row in rows],
+        "rows": [
+            Growth(
+                pool=row,
+                nodes=counted[row.pk],
+                report=report_for(row.name, row.labels, reports.get(row.cluster_id, [])),
+            )
+            for row in rows
+        ],
+        "autoscalers": [(row, of_row(row)) for row in told if row.state != AutoscalerReport.State.ABSENT],
         "may_administer": may_administer(person(request)),
     }
     return render(request, "claims/pool_list.html", context)

@@ -1,6 +1,7 @@
 """What the mirror holds: clusters and their streams, devices, workloads, observations, bindings."""
 
 from inventory.models.archive import ArchivedObject, ObservationArchive
+from inventory.models.autoscaling import AutoscalerReport
 from inventory.models.bindings import NamespaceBinding
 from inventory.models.cdi import CdiNode, CdiSpecFile, CdiToken
 from inventory.models.class_versions import ClassVersion
@@ -36,6 +37,7 @@ from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, P
 
 __all__ = [
     "ArchivedObject",
+    "AutoscalerReport",
     "CdiNode",
     "CdiSpecFile",
     "CdiToken",

@@ -5,17 +5,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.template.loader import render_to_string
+from django.urls import reverse
 
 from claims.models import GrowablePool
 from claims.preview.panel import Preview
 from claims.preview.verdicts import Verdict
-from inventory.models import Cluster, DeviceClass, Node
+from inventory.models import AutoscalerReport, Cluster, DeviceClass, Node
 from portal.dra import model as dra
 from portal.dra.fleet import Fleet
 from portal.dra.model import Taint, decode_object
 from tests.claims import catalogue
 from tests.claims.conftest import NOW, Cast
 from tests.claims.test_preview import build, told
+from tests.claims.test_request_views import page, signed_in
 
 
 @pytest.fixture
@@ -108,6 +111,66 @@ def test_a_pool_with_all_its_nodes_cannot_grow(cast: Cast, values: dict[str, Any
     growable(cluster, max_nodes=1)
     Node.objects.filter(name="node-a100").update(labels={"pool": "burst"})
     assert told(cast, values, build(), count="3").verdict == Verdict.IMPOSSIBLE
+
+
+def autoscaler(cluster: Cluster, *groups: dict[str, Any], age: timedelta = timedelta(minutes=1)) -> None:
+    AutoscalerReport.objects.update_or_create(
+        cluster=cluster, source="cluster-autoscaler",
+        defaults={"state": "known", "groups": list(groups), "read_at": NOW, "written_at": NOW - age},
+    )  # fmt: skip
+
+
+def test_what_an_autoscaler_reports_of_a_pool_goes_before_what_was_said_of_it(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    growable(cluster, max_nodes=1)
+    group = {"name": "asg/burst", "minimum": 0, "maximum": 6, "current": 2, "target": 3}
+    autoscaler(cluster, group, {"name": "other", "maximum": 9})
+    (growth,) = told(cast, values, build(), count="3").growth
+    assert growth.report is not None
+    assert (growth.more, growth.report.group.current, growth.report.source) == (3, 2, "cluster-autoscaler")
+    drawn = render_to_string("claims/_autoscaler_says.html", {"report": growth.report})
+    assert "cluster-autoscaler reports: at least 0 nodes, at most 6, 2 now" in drawn
+
+    autoscaler(cluster, group | {"current": 6})
+    assert told(cast, values, build(), count="3").verdict == Verdict.IMPOSSIBLE, "it is at its most"
+    # What is old says nothing of the present.
+    autoscaler(cluster, group | {"current": 6}, age=timedelta(minutes=11))
+    (growth,) = told(cast, values, build(), count="3").growth
+    assert (growth.report, growth.more) == (None, 1)
+
+
+def test_a_group_that_tells_its_units_needs_no_administrator(
+    cast: Cast, values: dict[str, Any], cluster: Cluster
+) -> None:
+    catalogue.placement(
+        catalogue.flavor("units", max_count=8), cluster, device_class="", extended_resource="nvidia.com/gpu",
+        node_selector={"pool": "l40"},
+    )  # fmt: skip
+    asked = {"flavor": "units", "device_class": "", "shape": "", "duration": "2", "duration_unit": "hours"}
+    group = {
+        "name": "MachineDeployment/fleet/l40", "maximum": 2, "current": 0, "labels": {"pool": "l40"},
+        "resource": "nvidia.com/gpu", "units": 4,
+    }  # fmt: skip
+    autoscaler(cluster, group)
+    result = told(cast, values | asked, build(), count="4")
+    assert result.verdict == Verdict.GROW
+    assert [(one.pool.name, one.more, one.said) for one in result.growth] == [("l40", 2, False)]
+    assert told(cast, values | asked, build(), count="5").verdict == Verdict.IMPOSSIBLE
+    autoscaler(cluster, group | {"labels": {"pool": "other"}})
+    assert told(cast, values | asked, build(), count="4").verdict == Verdict.IMPOSSIBLE
+    growable(cluster, name="l40", device_class="", extended_resource="nvidia.com/gpu", labels={"pool": "l40"})
+    autoscaler(cluster, group)
+    assert [one.said for one in told(cast, values | asked, build(), count="4").growth] == [True], "told once"
+
+
+def test_the_page_of_pools_tells_what_is_known_and_what_is_not(cast: Cast, cluster: Cluster) -> None:
+    autoscaler(cluster, {"name": "asg/gpu", "maximum": 6, "current": 1, "stuck": "Quota <exceeded>"})
+    AutoscalerReport.objects.create(cluster=cluster, source="karpenter", state="forbidden", read_at=NOW)
+    html = page(signed_in(cast.admin), reverse("growable-pool-list"))
+    assert "asg/gpu" in html
+    assert "Quota &lt;exceeded&gt;" in html
+    assert "not known: the desk may not read it" in html
 
 
 def test_a_class_without_any_device_is_impossible_or_growing_and_never_refused(
