@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from claims.models import Request, RequestClaim
 from inventory import clusters
-from inventory.models import Claim, Cluster, Device, Stream
+from inventory.models import Claim, Cluster, Device, ResourceSlice, Stream
 from tests.cast import Cast, cast, cheap_passwords
 from tests.inventory.conftest import cluster, mirror
 from tests.inventory_pages.factories import bind, hold, make_class, make_cluster, make_device, make_node
@@ -62,6 +62,9 @@ def town(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> Town:
     make_node(berlin, "gpu-02")
     devices = [make_device(berlin, f"gpu-{number}") for number in range(2)]
     make_device(berlin, "gpu-0", node="gpu-02")
+    for part in ResourceSlice.objects.select_related("pool"):
+        part.manifest["spec"]["pool"] = {"name": part.pool.name, "generation": 1, "resourceSliceCount": 1}
+        part.save()
     make_class(berlin, profiles=(devices[0].profile,))
     bind(berlin, "tides", cast.project)
     claim = hold(devices[0], namespace="tides", claim="harmonics", pod="work")

@@ -1,6 +1,7 @@
 """Maintenance is planned, begins, holds its taint and ends, whatever happens to the desk meanwhile."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_effect_and_end_can_be_changed_while_it_is_under_way(town: Town) -> None
 def test_two_who_change_the_same_get_a_conflict(town: Town) -> None:
     planned = plan(town)
     terms = Terms(starts_at=town.now + HOUR, ends_at=town.now + 3 * HOUR, reason="mine", effect="")
-    who = {"actor": town.cast.administrator, "now": town.now}
+    who: dict[str, Any] = {"actor": town.cast.administrator, "now": town.now}
     maintenance.change(maintenance=planned, seen_version=1, terms=terms, **who)
     with pytest.raises(ChangedMeanwhile):
         maintenance.change(maintenance=planned, seen_version=1, terms=terms, **who)
