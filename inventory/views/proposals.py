@@ -31,7 +31,7 @@ LISTING = Listing(
         Column("kind", gettext_lazy("Change"), order=("kind", "-pk")),
         Column("state", gettext_lazy("State"), order=("state", "-pk")),
         Column("clusters", gettext_lazy("Clusters")),
-        Column("author", gettext_lazy("By"), order=("author__username", "-pk")),
+        Column("author", gettext_lazy("Author"), order=("author__username", "-pk")),
         Column("reason", gettext_lazy("Why"), order=("reason", "-pk")),
         Column("created", gettext_lazy("Proposed"), order=("-created_at",), css="cd-nowrap"),
         Column("changed", gettext_lazy("Changed"), order=("-changed_at",), css="cd-nowrap", shown=False),
