@@ -13,17 +13,16 @@ from inventory.autoscaling.groups import Group, Unreadable
 from inventory.clusters import client_for
 from inventory.models import AutoscalerReport, Cluster
 from portal.kube.errors import ClusterError, Forbidden, NotFound
-from portal.kube.resources import Resource
+from portal.kube.resources import (
+    CONFIG_MAPS,
+    MACHINE_DEPLOYMENTS,
+    NODE_POOLS,
+    OLDER_MACHINE_DEPLOYMENTS,
+    Resource,
+)
 
 Source = AutoscalerReport.Source
 State = AutoscalerReport.State
-CONFIG_MAPS = Resource("v1", "configmaps", namespaced=True, kind="ConfigMap")
-# Served in these versions, the newest first.
-MACHINE_DEPLOYMENTS = tuple(
-    Resource(f"cluster.x-k8s.io/{version}", "machinedeployments", namespaced=True, kind="MachineDeployment")
-    for version in ("v1beta2", "v1beta1")
-)
-NODE_POOLS = (Resource("karpenter.sh/v1", "nodepools", namespaced=False, kind="NodePool"),)
 NAMESPACE, NAME = "kube-system", "cluster-autoscaler-status"
 
 
@@ -78,20 +77,15 @@ def _cluster_autoscaler(client: Reader) -> Said:
 
 
 def _cluster_api(client: Reader) -> Said:
-    return objects.of_machine_deployments(_listed(client, MACHINE_DEPLOYMENTS)), None
+    try:
+        found = client.list_all(MACHINE_DEPLOYMENTS)
+    except NotFound:
+        found = client.list_all(OLDER_MACHINE_DEPLOYMENTS)
+    return objects.of_machine_deployments(found), None
 
 
 def _karpenter(client: Reader) -> Said:
-    return objects.of_node_pools(_listed(client, NODE_POOLS)), None
-
-
-def _listed(client: Reader, resources: tuple[Resource, ...]) -> list[dict[str, Any]]:
-    for older in resources[:-1]:
-        try:
-            return client.list_all(older)
-        except NotFound:
-            continue
-    return client.list_all(resources[-1])
+    return objects.of_node_pools(client.list_all(NODE_POOLS)), None
 
 
 _SOURCES: Mapping[str, Callable[[Reader], Said]] = {

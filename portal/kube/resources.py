@@ -67,3 +67,13 @@ SCHEDULING_WORKLOADS = Resource("scheduling.k8s.io/v1beta1", "workloads", namesp
 ACCESS_REVIEWS = Resource(
     "authorization.k8s.io/v1", "selfsubjectaccessreviews", namespaced=False, kind="SelfSubjectAccessReview"
 )
+
+# What autoscalers say; read only where it is there and may be read.
+CONFIG_MAPS = Resource("v1", "configmaps", namespaced=True, kind="ConfigMap")
+MACHINE_DEPLOYMENTS = Resource(
+    "cluster.x-k8s.io/v1beta2", "machinedeployments", namespaced=True, kind="MachineDeployment"
+)
+OLDER_MACHINE_DEPLOYMENTS = Resource(
+    "cluster.x-k8s.io/v1beta1", "machinedeployments", namespaced=True, kind="MachineDeployment"
+)
+NODE_POOLS = Resource("karpenter.sh/v1", "nodepools", namespaced=False, kind="NodePool")
