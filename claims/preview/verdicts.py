@@ -69,7 +69,7 @@ class Asked:
         return Asked(**values | changes)
 
     def if_nobody_held_anything(self) -> "Asked":
-        return self.changed(fleet=self.fleet.with_claims(()))
+        return self.changed(fleet=self.fleet.unheld)
 
     def if_all_were_in_service(self) -> "Asked":
         """Every node of the pool takes the Pod, and no taint of a device is in the way."""

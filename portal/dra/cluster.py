@@ -47,6 +47,36 @@ def candidates(fleet: Fleet) -> Iterator[Node]:
         yield fleet.node(name)
 
 
+class Openness(msgspec.Struct, frozen=True):
+    """Which candidates take new Pods, and why the others do not."""
+
+    nodes: tuple[Node, ...]
+    open: tuple[str, ...]
+    closed: Mapping[str, Reason]
+
+
+def openness(
+    fleet: Fleet, *, tolerations: Sequence[Toleration] = (), node_selector: Mapping[str, str] | None = None
+) -> Openness:
+    """Where a Pod with these tolerations and this node selector may go; whoever holds devices."""
+
+    def look() -> Openness:
+        nodes = tuple(candidates(fleet))
+        found = {
+            node.metadata.name: unavailable(node, tolerations=tolerations, node_selector=node_selector)
+            for node in nodes
+        }
+        closed = {name: reason for name, reason in found.items() if reason is not None}
+        return Openness(
+            nodes=nodes,
+            open=tuple(name for name in found if name not in closed),
+            closed=closed,
+        )
+
+    labels = tuple(sorted((node_selector or {}).items()))
+    return fleet.recall(("openness", tuple(tolerations), labels), look)
+
+
 def tried(
     fleet: Fleet, claims: Sequence[ResourceClaim], nodes: Sequence[str], *, max_steps: int = DEFAULT_STEPS
 ) -> Iterator[tuple[str, Outcome]]:
@@ -89,14 +119,8 @@ def feasible_nodes(
     max_steps: int = DEFAULT_STEPS,
 ) -> Feasibility:
     """Nodes that take new Pods and on which all claims can be allocated together."""
-    rejected: dict[str, Reason] = {}
-    open_nodes: list[str] = []
-    for node in candidates(fleet):
-        reason = unavailable(node, tolerations=tolerations, node_selector=node_selector)
-        if reason is None:
-            open_nodes.append(node.metadata.name)
-        else:
-            rejected[node.metadata.name] = reason
+    found_open = openness(fleet, tolerations=tolerations, node_selector=node_selector)
+    open_nodes, rejected = found_open.open, dict(found_open.closed)
     found: list[str] = []
     undecided: list[str] = []
     error: Failed | None = None

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from portal.dra.allocator import DEFAULT_STEPS, allocate
-from portal.dra.availability import unavailable
-from portal.dra.cluster import Feasibility, candidates, feasible_nodes
+from portal.dra.cluster import Feasibility, feasible_nodes, openness
 from portal.dra.errors import BrokenOffError
 from portal.dra.fleet import Fleet
-from portal.dra.funnel import Places, RequestFunnel, Stage, funnel
+from portal.dra.funnel import RequestFunnel, Stage, funnel
 from portal.dra.model import ResourceClaim, ResourceClaimStatus, Toleration
 from portal.dra.outcomes import Allocated, Reason
+from portal.dra.places import Places
 
 _MOST_HOLDERS = 100
 
@@ -54,13 +54,8 @@ def explain(
         )
     if feasible.error is not None:
         return Explanation(feasible=feasible, funnels=(), nearest=feasible.error.error, held_by=())
-    nodes = tuple(candidates(fleet))
-    closed = {}
-    for item in nodes:
-        reason = unavailable(item, tolerations=tolerations, node_selector=node_selector)
-        if reason is not None:
-            closed[item.metadata.name] = reason
-    places = Places(nodes, closed)
+    where = openness(fleet, tolerations=tolerations, node_selector=node_selector)
+    places = Places(where.nodes, where.closed)
     try:
         funnels = tuple(funnel(fleet, fresh, places))
         held_by = _holders(fleet, fresh, places) if holders else ()
@@ -69,9 +64,7 @@ def explain(
         return Explanation(feasible=feasible, funnels=(), nearest=error.reason, held_by=())
     nearest = None
     if not feasible.nodes:
-        nearest = _nearest(
-            fleet, fresh, funnels, feasible, [n.metadata.name for n in nodes if n.metadata.name not in closed]
-        )
+        nearest = _nearest(fleet, fresh, funnels, feasible, where.open)
     return Explanation(feasible=feasible, funnels=funnels, nearest=nearest, held_by=held_by)
 
 
@@ -131,7 +124,7 @@ def _promising(funnels: Sequence[RequestFunnel], open_nodes: Sequence[str]) -> l
 def _holders(fleet: Fleet, claim: ResourceClaim, places: Places) -> tuple[tuple[str, str], ...]:
     """Who holds the devices that the claim could use if nobody held anything."""
     found: dict[tuple[str, str], None] = {}
-    for one in funnel(fleet.with_claims(()), claim, places):
+    for one in funnel(fleet.unheld, claim, places):
         for item in one.left:
             for holder in fleet.holdings.holders(item.id):
                 found["/".join(item.id), "/".join(filter(None, holder))] = None

@@ -25,6 +25,7 @@ from portal.dra.taints import TaintRules
 T = TypeVar("T")
 
 _MOST_MEMORIES = 32
+_MOST_RECALLED = 8
 
 
 class Match(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class Fleet:
         self._matchers: dict[str, Matcher] = {}
         self._views: dict[str, tuple[NodePool, ...]] = {}
         self._memories: dict[Hashable, Any] = {}
+        self._recalled: dict[Hashable, Any] = {}
         self.classes = classes
         self.nodes = nodes
         self.holdings = holdings
@@ -88,6 +90,14 @@ class Fleet:
     def with_claims(self, claims: Iterable[ResourceClaim]) -> "Fleet":
         """The same fleet with other claims holding devices; what is known about devices stays known."""
         return self._with(Holdings(claims, self.features))
+
+    @property
+    def unheld(self) -> "Fleet":
+        """The same fleet if nobody held anything. There is one of it, however often claims change, so that
+        what it found out stays known."""
+        # It keeps nodes and classes alive: no others can have their identity while it is remembered.
+        key = ("unheld", id(self.nodes), id(self.classes))
+        return self.memory(key, lambda: self.with_claims(()))
 
     def plus(self, claims: Iterable[ResourceClaim]) -> "Fleet":
         """The same fleet, in which these claims hold devices too."""
@@ -177,6 +187,17 @@ class Fleet:
             while len(self._memories) >= _MOST_MEMORIES:
                 self._memories.pop(next(iter(self._memories)), None)
             known = self._memories[key] = make()
+        return known
+
+    def recall(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Something that was found out about this very fleet, with its nodes and who holds what; few of the
+        latest keys are remembered.
+        """
+        known = self._recalled.get(key)
+        if known is None:
+            while len(self._recalled) >= _MOST_RECALLED:
+                self._recalled.pop(next(iter(self._recalled)), None)
+            known = self._recalled[key] = make()
         return known
 
     def says(self, matcher: Matcher, item: PoolDevice) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -10,21 +11,24 @@ from portal.dra.allocator.capacity import share_of, suffices
 from portal.dra.allocator.constraints import Constraint, MatchAttribute, constraints_of
 from portal.dra.allocator.requests import Clause, clauses_of, label
 from portal.dra.allocator.state import State
-from portal.dra.errors import ClaimError
+from portal.dra.batches import Batch, batches, devices_of, in_order
 from portal.dra.fleet import Fleet
 from portal.dra.model import (
     DeviceClass,
     DeviceRequest,
     DeviceSubRequest,
     ExactDeviceRequest,
-    Node,
     ResourceClaim,
 )
 from portal.dra.model.slices import Scalar
 from portal.dra.outcomes import Reason
-from portal.dra.pools import PoolDevice
+from portal.dra.places import Places
+from portal.dra.pools import Pool, PoolDevice
 from portal.dra.taints import untolerated
 from portal.dra.units import nanos, quantity
+
+# What is left of a batch after a step; None if nothing is.
+Keep = Callable[[Batch], Batch | None]
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -43,56 +47,6 @@ class RequestFunnel(msgspec.Struct, frozen=True):
     stages: tuple[Stage, ...]
     miss: Reason | None
     left: tuple[PoolDevice, ...]
-
-
-class Places:
-    """On which nodes devices can be used; `open_nodes` are those that take new Pods."""
-
-    def __init__(self, nodes: Sequence[Node], closed: dict[str, Reason]) -> None:
-        self._nodes = nodes
-        self.closed = closed
-        self._names = {node.metadata.name for node in nodes}
-        self._known: dict[int, frozenset[str]] = {}
-        self._open: dict[int, frozenset[str]] = {}
-
-    def of(self, item: PoolDevice) -> frozenset[str]:
-        """Names of the nodes that can use the device."""
-        key = _origin(item)
-        known = self._known.get(key)
-        if known is None:
-            name = item.node_name
-            if name is not None:
-                known = frozenset({name}) & self._names
-            else:
-                known = frozenset(node.metadata.name for node in self._nodes if _reaches(item, node))
-            self._known[key] = known
-        return known
-
-    def open(self, item: PoolDevice) -> frozenset[str]:
-        """Those of them that take new Pods."""
-        key = _origin(item)
-        known = self._open.get(key)
-        if known is None:
-            known = self._open[key] = frozenset(name for name in self.of(item) if name not in self.closed)
-        return known
-
-    def count(self, items: Sequence[PoolDevice]) -> int:
-        """How many nodes can use at least one of the devices."""
-        one_each = {_origin(item): item for item in items}
-        return len(frozenset().union(*(self.of(item) for item in one_each.values())))
-
-
-def _reaches(item: PoolDevice, node: Node) -> bool:
-    """A node selector without meaning reaches nothing; that it is an error is said elsewhere."""
-    try:
-        return item.reaches(node)
-    except ClaimError:
-        return False
-
-
-def _origin(item: PoolDevice) -> int:
-    """What says where the device can be used: itself or its slice."""
-    return id(item.device) if item.source.spec.per_device_node_selection else id(item.source)
 
 
 def funnel(fleet: Fleet, claim: ResourceClaim, places: Places) -> Iterator[RequestFunnel]:
@@ -126,20 +80,20 @@ class _Funnel:
             if constraint.concerns(request.name, self._name)
         ]
         self._state = State(fleet)
+        self._claim = claim
         self._admin = isinstance(ask, ExactDeviceRequest) and bool(ask.admin_access)
         self._stages: list[Stage] = []
         self._miss: Reason | None = None
-        self._left: list[PoolDevice] = []
+        self._left: Sequence[Batch] = ()
 
     def run(self) -> RequestFunnel:
-        usable = (pool for pool in self._fleet.pools if not pool.incomplete and pool.invalid is None)
-        self._left = [item for pool in usable for item in self._fleet.devices(pool)]
+        self._left = batches(self._fleet, self._claim)
         self._record("stage-published", {})
         if not self._left:
             self._miss = self._nothing_published()
         self._select()
         self._narrow(
-            lambda item: untolerated(item.taints, self._ask.tolerations) is None,
+            self._by_kind(lambda item: untolerated(item.taints, self._ask.tolerations) is None),
             "stage-untainted",
             self._tainted,
         )
@@ -147,7 +101,7 @@ class _Funnel:
             self._narrow(self._free, "stage-free", self._held)
             self._narrow(self._roomy, "stage-capacity", self._too_small, only=self._measured())
             self._narrow(self._counted, "stage-counters", self._uncounted, only=self._counting())
-        self._narrow(lambda item: bool(self._places.open(item)), "stage-node", self._closed)
+        self._narrow(_whole(lambda batch: bool(self._places.open(batch))), "stage-node", self._closed)
         takes_all = self._ask.allocation_mode == "All"
         wanted = None if takes_all else self._ask.count or 1
         if wanted is not None and wanted > 1:
@@ -159,18 +113,18 @@ class _Funnel:
             wanted=wanted,
             stages=tuple(self._stages),
             miss=self._miss,
-            left=tuple(self._left),
+            left=tuple(devices_of(self._left)),
         )
 
     def _record(self, code: str, params: dict[str, Any]) -> None:
         nodes = self._places.count(self._left)
-        self._stages.append(Stage(reason=Reason(code, params), devices=len(self._left), nodes=nodes))
+        self._stages.append(Stage(reason=Reason(code, params), devices=_size(self._left), nodes=nodes))
 
     def _narrow(
         self,
-        keep: Callable[[PoolDevice], bool],
+        keep: Keep,
         code: str,
-        miss: Callable[[list[PoolDevice]], Reason],
+        miss: Callable[[Sequence[Batch]], Reason],
         *,
         only: bool = True,
         params: dict[str, Any] | None = None,
@@ -178,10 +132,23 @@ class _Funnel:
         if not only:
             return
         before = self._left
-        self._left = [item for item in before if keep(item)]
+        kept = [found for batch in before if (found := keep(batch)) is not None]
+        self._left = in_order(kept)
         self._record(code, params or {})
         if before and not self._left and self._miss is None:
             self._miss = miss(before)
+
+    def _by_kind(self, keep: Callable[[PoolDevice], bool]) -> Keep:
+        """Keeps or drops all devices of a kind alike."""
+        known: dict[int, bool] = {}
+
+        def kept(batch: Batch) -> Batch | None:
+            verdict = known.get(batch.kind)
+            if verdict is None:
+                verdict = known[batch.kind] = keep(batch.one)
+            return batch if verdict else None
+
+        return kept
 
     def _select(self) -> None:
         if not self._class.spec.selectors:
@@ -192,8 +159,10 @@ class _Funnel:
             if of_class:
                 params["device_class"] = self._class.metadata.name
             self._narrow(
-                lambda item, clause=clause: (  # type: ignore[misc]  # mypy cannot infer the bound loop variable
-                    clause.matcher.bad is None and self._fleet.says(clause.matcher, item)
+                self._by_kind(
+                    lambda item, clause=clause: (  # type: ignore[misc]  # mypy cannot infer the bound variable
+                        clause.matcher.bad is None and self._fleet.says(clause.matcher, item)
+                    )
                 ),
                 "stage-class-selector" if of_class else "stage-selector",
                 lambda before, clause=clause, of_class=of_class: self._unselected(  # type: ignore[misc]  # as above
@@ -202,11 +171,11 @@ class _Funnel:
                 params=params,
             )
 
-    def _unselected(self, before: list[PoolDevice], clause: Clause, *, of_class: bool) -> Reason:
+    def _unselected(self, before: Sequence[Batch], clause: Clause, *, of_class: bool) -> Reason:
         if of_class:
             return self._reason("miss-class", device_class=self._class.metadata.name)
         return self._reason(
-            "miss-selector", before=len(before), selector=clause.index, expression=clause.matcher.expression
+            "miss-selector", before=_size(before), selector=clause.index, expression=clause.matcher.expression
         )
 
     def _nothing_published(self) -> Reason:
@@ -219,52 +188,71 @@ class _Funnel:
                 return Reason("miss-incomplete", params)
         return Reason("miss-no-devices")
 
-    def _tainted(self, before: list[PoolDevice]) -> Reason:
-        keys = Counter(
-            taint.key
-            for item in before
-            if (taint := untolerated(item.taints, self._ask.tolerations)) is not None
-        )
-        return self._reason("miss-tainted", before=len(before), taint=keys.most_common(1)[0][0])
+    def _tainted(self, before: Sequence[Batch]) -> Reason:
+        keys: Counter[str] = Counter()
+        for batch in before:
+            if (taint := untolerated(batch.one.taints, self._ask.tolerations)) is not None:
+                keys[taint.key] += len(batch.items)
+        return self._reason("miss-tainted", before=_size(before), taint=keys.most_common(1)[0][0])
 
-    def _free(self, item: PoolDevice) -> bool:
-        holdings = self._fleet.holdings
-        return not (holdings.as_whole(item.id) if self._state.shareable(item) else holdings.at_all(item.id))
+    def _free(self, batch: Batch) -> Batch | None:
+        holdings, item = self._fleet.holdings, batch.one
+        held = holdings.names_in(item.id[:2])
+        if not held:
+            return batch
+        if self._state.shareable(item):
+            return batch.only([not holdings.as_whole(one.id) for one in batch.items])
+        return batch.only([one.id[2] not in held for one in batch.items])
 
-    def _held(self, before: list[PoolDevice]) -> Reason:
-        example = before[0]
+    def _held(self, before: Sequence[Batch]) -> Reason:
+        example = before[0].one
         holders = self._fleet.holdings.holders(example.id)
         holder = "/".join(filter(None, holders[0])) if holders else ""
-        return self._reason("miss-held", before=len(before), device="/".join(example.id), holder=holder)
+        return self._reason("miss-held", before=_size(before), device="/".join(example.id), holder=holder)
 
     def _measured(self) -> bool:
-        return self._ask.capacity is not None or any(self._state.shareable(item) for item in self._left)
+        return self._ask.capacity is not None or any(self._state.shareable(batch.one) for batch in self._left)
 
     def _requested(self) -> dict[str, str | int | float]:
         return dict(self._ask.capacity.requests) if self._ask.capacity is not None else {}
 
-    def _roomy(self, item: PoolDevice) -> bool:
-        if not self._state.shareable(item):
-            return suffices(item.device, self._requested())
-        share = share_of(item.device, self._requested(), self._fleet.features)
+    def _roomy(self, batch: Batch) -> Batch | None:
+        if not self._state.shareable(batch.one):
+            return batch if suffices(batch.one.device, self._requested()) else None
+        share = share_of(batch.one.device, self._requested(), self._fleet.features)
         if share is None:
-            return False
-        used = self._fleet.holdings.consumed(item.id)
-        return all(
-            used.get(name, 0) + amount.nanos <= nanos(item.device.capacity[name].value)
-            for name, amount in share.items()
+            return None
+        consumed = self._fleet.holdings.consumed
+        whole = {name: nanos(batch.one.device.capacity[name].value) for name in share}
+        return batch.only(
+            [
+                all(used.get(name, 0) + amount.nanos <= whole[name] for name, amount in share.items())
+                for used in (consumed(item.id) for item in batch.items)
+            ]
         )
 
-    def _too_small(self, before: list[PoolDevice]) -> Reason:
+    def _too_small(self, before: Sequence[Batch]) -> Reason:
         requested = self._requested()
         name, amount = next(iter(requested.items()), ("", ""))
-        return self._reason("miss-capacity", before=len(before), capacity=name, amount=str(amount))
+        return self._reason("miss-capacity", before=_size(before), capacity=name, amount=str(amount))
 
     def _counting(self) -> bool:
-        return any(item.device.consumes_counters for item in self._left)
+        return any(batch.one.device.consumes_counters for batch in self._left)
 
-    def _counted(self, item: PoolDevice) -> bool:
-        return self._short_of(item) is None
+    def _counted(self, batch: Batch) -> Batch | None:
+        """What a device draws on is a matter of its kind and pool, once nobody holds it."""
+        at_all = self._fleet.holdings.at_all
+        if not batch.one.device.consumes_counters:
+            return batch
+        enough: bool | None = None
+        kept = []
+        for item in batch.items:
+            if at_all(item.id):
+                kept.append(self._short_of(item) is None)
+            else:
+                enough = self._short_of(item) is None if enough is None else enough
+                kept.append(enough)
+        return batch.only(kept)
 
     def _short_of(self, item: PoolDevice) -> tuple[str, str, int, str] | None:
         """The first counter that has too little left for the device: set, counter, what is left, what is
@@ -274,8 +262,7 @@ class _Funnel:
             return None
         if self._fleet.holdings.at_all(item.id) and (not self._admin or self._state.shareable(item)):
             return None
-        pool = next(pool for pool in self._fleet.pools if pool.key == item.id[:2])
-        counters = self._state.counters(pool)
+        counters = self._state.counters(self._pools[item.id[:2]])
         for consumption in item.device.consumes_counters:
             for name, counter in consumption.counters.items():
                 left = counters.left((consumption.counter_set, name))
@@ -283,8 +270,12 @@ class _Funnel:
                     return consumption.counter_set, name, left, str(counter.value)
         return None
 
-    def _uncounted(self, before: list[PoolDevice]) -> Reason:
-        example = before[0]
+    @cached_property
+    def _pools(self) -> dict[tuple[str, str], Pool]:
+        return {pool.key: pool for pool in self._fleet.pools}
+
+    def _uncounted(self, before: Sequence[Batch]) -> Reason:
+        example = before[0].one
         counter_set, counter, left, needed = self._short_of(example) or ("", "", 0, "")
         template = quantity(needed or "0")
         return self._reason(
@@ -296,21 +287,23 @@ class _Funnel:
             needed=needed,
         )
 
-    def _closed(self, before: list[PoolDevice]) -> Reason:
-        names = sorted({name for item in before for name in self._places.of(item)})
+    def _closed(self, before: Sequence[Batch]) -> Reason:
+        names = sorted(frozenset[str]().union(*map(self._places.of, before)))
         why = next((self._places.closed[name] for name in names if name in self._places.closed), None)
         if why is None:
-            return self._reason("miss-reach", before=len(before))
-        return self._reason("miss-node", before=len(before), why=why)
+            return self._reason("miss-reach", before=_size(before))
+        return self._reason("miss-node", before=_size(before), why=why)
 
     def _together(self, wanted: int) -> None:
         per_node: Counter[str] = Counter()
-        for item in self._left:
-            per_node.update(dict.fromkeys(self._places.open(item), self._worth(item, wanted)))
+        for batch in self._left:
+            worth = self._worth(batch, wanted)
+            for name in self._places.open(batch):
+                per_node[name] += worth
         good = {name for name, found in per_node.items() if found >= wanted}
         best = per_node.most_common(1)
         self._narrow(
-            lambda item: bool(self._places.open(item) & good),
+            _whole(lambda batch: not self._places.open(batch).isdisjoint(good)),
             "stage-together",
             lambda _: self._reason("miss-together", wanted=wanted, node=best[0][0], found=best[0][1]),
             params={"wanted": wanted},
@@ -320,35 +313,46 @@ class _Funnel:
         """Devices that have the attribute, on nodes where enough of them share a value, or differ in it."""
         same = isinstance(constraint, MatchAttribute)
         groups: dict[str, Counter[tuple[str, Scalar]]] = defaultdict(Counter)
-        for item in self._left:
-            kind, values = constraint.values(item.id[0], item.device) or ("", frozenset())
-            for name in self._places.open(item):
-                groups[name].update({(kind, value): self._worth(item, wanted) for value in values})
+        for batch in self._left:
+            kind, values = constraint.values(batch.one.id[0], batch.one.device) or ("", frozenset())
+            for name in self._places.open(batch):
+                found = groups[name]
+                for value in values:
+                    found[kind, value] += self._worth(batch, wanted)
         best = {
             name: max(found.values(), default=0) if same else len(found) for name, found in groups.items()
         }
         name = max(best, key=lambda name: best[name], default="")
 
-        def fits(item: PoolDevice) -> bool:
-            kind, values = constraint.values(item.id[0], item.device) or ("", frozenset())
+        def fits(batch: Batch) -> bool:
+            kind, values = constraint.values(batch.one.id[0], batch.one.device) or ("", frozenset())
             return any(
                 any(groups[name][kind, value] >= wanted for value in values) if same else bool(values)
-                for name in self._places.open(item)
+                for name in self._places.open(batch)
                 if best[name] >= wanted
             )
 
         how = "same" if same else "distinct"
         params = {"attribute": constraint.attribute, "wanted": wanted}
         self._narrow(
-            fits,
+            _whole(fits),
             f"stage-{how}",
             lambda _: self._reason(f"miss-{how}", **params, node=name, found=best.get(name, 0)),
             params=params,
         )
 
-    def _worth(self, item: PoolDevice, wanted: int) -> int:
-        """How often the device can serve the request at most."""
-        return wanted if self._state.shareable(item) else 1
+    def _worth(self, batch: Batch, wanted: int) -> int:
+        """How often the devices can serve the request at most."""
+        return len(batch.items) * (wanted if self._state.shareable(batch.one) else 1)
 
     def _reason(self, code: str, **params: Any) -> Reason:
         return Reason(code, {"request": self._name, **params})
+
+
+def _whole(keep: Callable[[Batch], bool]) -> Keep:
+    """Keeps or drops batches as they are."""
+    return lambda batch: batch if keep(batch) else None
+
+
+def _size(some: Sequence[Batch]) -> int:
+    return sum(len(batch.items) for batch in some)

@@ -1,7 +1,7 @@
 """Which devices, and how much of shared ones, existing allocations hold."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from portal.dra import features as gates
 from portal.dra.features import Features
@@ -25,14 +25,14 @@ class Holdings:
         self._whole: set[DeviceId] = set()
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         self._holders: dict[DeviceId, list[tuple[str, str]]] = defaultdict(list)
-        self._pools: set[tuple[str, str]] = set()
+        self._pools: dict[tuple[str, str], set[str]] = {}
         if before is not None and before._before is not None:
             # Plans upon plans stay flat: one layer over what the fleet holds, however long the plan gets.
             self._before = before._before
             self._whole |= before._whole
             self._consumed |= {device: dict(consumed) for device, consumed in before._consumed.items()}
             self._holders |= {device: list(keys) for device, keys in before._holders.items()}
-            self._pools |= before._pools
+            self._pools |= {pool: set(names) for pool, names in before._pools.items()}
         self._sharing = features.enabled(gates.CONSUMABLE_CAPACITY)
         for claim in claims:
             if claim.status.allocation is not None:
@@ -44,7 +44,7 @@ class Holdings:
                 continue
             device = (result.driver, result.pool, result.device)
             self._holders[device].append(key)
-            self._pools.add(device[:2])
+            self._pools.setdefault(device[:2], set()).add(result.device)
             if not (self._sharing and result.share_id is not None):
                 self._whole.add(device)
                 continue
@@ -67,6 +67,12 @@ class Holdings:
     def touch(self, pool: tuple[str, str]) -> bool:
         """Whether any device of the pool (driver, name) is held, as a whole or in shares."""
         return pool in self._pools or (self._before is not None and self._before.touch(pool))
+
+    def names_in(self, pool: tuple[str, str]) -> Set[str]:
+        """Names of the devices of the pool (driver, name) that are held, as a whole or in shares."""
+        own: Set[str] = self._pools.get(pool, frozenset())
+        earlier: Set[str] = frozenset() if self._before is None else self._before.names_in(pool)
+        return own | earlier if own and earlier else own or earlier
 
     def consumed(self, device: DeviceId) -> dict[str, int]:
         """What shares of the device consume of its capacities, in nano units."""

@@ -94,7 +94,7 @@ class Pool:
     def key(self) -> tuple[str, str]:
         return self.driver, self.name
 
-    @property
+    @cached_property
     def local_to(self) -> str | None:
         """The name of the node that alone has the whole pool, if there is one."""
         names = {item.spec.node_name for item in self.slices}

@@ -4,6 +4,7 @@ Names do not count; what a node's free devices are to the claims' expressions an
 """
 
 from collections.abc import Hashable, Sequence
+from itertools import count
 
 from portal.dra import features as gates
 from portal.dra.allocator.constraints import lookup
@@ -15,11 +16,24 @@ from portal.dra.pools import NodePool, PoolDevice
 
 
 class _Kinds:
-    """Numbers of the kinds of device that are told apart, and (kind, shareable) of the devices of pools."""
+    """Numbers of the kinds of device that are told apart, the kind of each device, and (kind, shareable) of
+    the devices of pools."""
 
     def __init__(self) -> None:
         self.numbers: dict[Hashable, int] = {}
+        # Several threads may count at once.
+        self.next = count()
+        self.of: dict[int, int] = {}
         self.rows: dict[int, tuple[tuple[int, bool], ...]] = {}
+
+
+class _Nodes:
+    """Numbers of the signatures of a fleet's nodes."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+        self.next = count()
+        self.of: dict[str, int] = {}
 
 
 class Signatures:
@@ -44,14 +58,28 @@ class Signatures:
         self._sharing = fleet.features.enabled(gates.CONSUMABLE_CAPACITY)
         self._sizes = any(ask.capacity for ask in asks)
         asked = tuple(matcher.expression for matcher in self._matchers)
-        self._kinds = fleet.memory(
-            ("kinds", asked, tuple(self._attributes), self._sharing, self._sizes), _Kinds
-        )
+        self.key = ("kinds", asked, tuple(self._attributes), self._sharing, self._sizes)
+        self._kinds = fleet.memory(self.key, _Kinds)
+        self._nodes = fleet.recall((self.key, self._keep_held), _Nodes)
         self._failing: dict[int, bool] = {}
 
     def of(self, node: str) -> Hashable:
         """Raises ClaimError where the pools of the node cannot be told."""
-        return tuple(self._pool(seen, node) for seen in self._fleet.seen_from(node))
+        known = self._nodes.of.get(node)
+        if known is None:
+            signature = tuple(self._pool(seen, node) for seen in self._fleet.seen_from(node))
+            known = self._nodes.of[node] = self._nodes.numbers.setdefault(signature, next(self._nodes.next))
+        return known
+
+    def kind(self, item: PoolDevice) -> int:
+        """The same number for what is the same to the claims, whoever holds it."""
+        known = self._kinds.of.get(id(item))
+        if known is None:
+            numbers = self._kinds.numbers
+            known = self._kinds.of[id(item)] = numbers.setdefault(
+                self._describe(item), next(self._kinds.next)
+            )
+        return known
 
     def _pool(self, seen: NodePool, node: str) -> Hashable:
         pool = seen.pool
@@ -73,16 +101,16 @@ class Signatures:
         whole = usable is seen.devices
         rows = self._kinds.rows.get(id(seen)) if whole else None
         if rows is None:
-            rows = tuple((self._kind(item), self._state.shareable(item)) for item in usable)
+            rows = tuple((self.kind(item), self._state.shareable(item)) for item in usable)
             if whole:
                 self._kinds.rows[id(seen)] = rows
         holdings = self._fleet.holdings
-        if not holdings.touch(seen.pool.key):
+        held = holdings.names_in(seen.pool.key)
+        if not held:
             return rows
-        held = holdings.at_all
         found: list[Hashable] = []
         for item, row in zip(usable, rows, strict=True):
-            if not held(item.id):
+            if item.id[2] not in held:
                 found.append(row)
             elif row[1]:
                 found.append((row, tuple(sorted(holdings.consumed(item.id).items()))))
@@ -97,11 +125,6 @@ class Signatures:
             verdicts = (matcher.verdict(item.id[0], item.device) for matcher in self._matchers)
             known = self._failing[id(item)] = any(verdict.error for verdict in verdicts)
         return known
-
-    def _kind(self, item: PoolDevice) -> int:
-        """The same number for what is the same to the claims, whoever holds it."""
-        numbers = self._kinds.numbers
-        return numbers.setdefault(self._describe(item), len(numbers))
 
     def _describe(self, item: PoolDevice) -> Hashable:
         driver, device = item.id[0], item.device
