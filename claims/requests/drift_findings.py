@@ -51,7 +51,7 @@ def findings(cluster: Cluster, _now: datetime) -> Iterable[Found]:
         # The desk has looked at it on the cluster already.
         yield Found(
             subject=f"quota/{row.pk}",
-            object_kind="resource-quota",
+            object_kind="quota",
             namespace=row.namespace,
             name=row.name,
             code="quota-changed",

@@ -256,7 +256,7 @@ def test_where_nothing_answers_everything_at_the_host_rests_and_others_do_not(ca
     say_to_all(cast)
     one, two, other, elsewhere = Delivery.objects.order_by("webhook")
     attempt(one)
-    assert outbox.due(now=NOW) == [other.pk, elsewhere.pk]
+    assert set(outbox.due(now=NOW)) == {other.pk, elsewhere.pk}
     later = set(outbox.due(now=NOW + outbox.PAUSES[0]))
     assert later >= {other.pk, elsewhere.pk}
     assert len(later & {one.pk, two.pk}) == 1, "one call tells whether the host answers again"
