@@ -19,6 +19,7 @@ WRITTEN_BY_PORTAL = {
     ("resource.k8s.io", "resourceclaims"): frozenset({"create", "delete"}),
     ("resource.k8s.io", "resourceclaimtemplates"): frozenset({"create", "delete"}),
     ("resource.k8s.io", "deviceclasses"): frozenset({"create", "update", "patch", "delete"}),
+    ("resource.k8s.io", "devicetaintrules"): frozenset({"create", "update", "delete"}),
     ("", "pods"): frozenset({"create", "delete"}),
     ("", "resourcequotas"): frozenset({"create", "update", "delete"}),
     ("batch", "jobs"): frozenset({"create", "delete"}),

@@ -30,6 +30,7 @@ KINDS = {
         Resource("v1", "serviceaccounts", namespaced=True, kind="ServiceAccount"),
         Resource(RBAC, "clusterroles", namespaced=False, kind="ClusterRole"),
         Resource(RBAC, "clusterrolebindings", namespaced=False, kind="ClusterRoleBinding"),
+        Resource(RBAC, "roles", namespaced=True, kind="Role"),
         Resource(RBAC, "rolebindings", namespaced=True, kind="RoleBinding"),
         Resource(
             ADMISSION, "validatingadmissionpolicies", namespaced=False, kind="ValidatingAdmissionPolicy"
