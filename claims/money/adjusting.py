@@ -81,7 +81,7 @@ def decide(
     """Agree to it, or not. Raises UnableToAdjust for who proposed it, and once its month is closed."""
     with transaction.atomic():
         row = (
-            Adjustment.objects.select_for_update()
+            Adjustment.objects.select_for_update(of=("self",))
             .select_related("project", "refers_to")
             .get(pk=adjustment.pk)
         )
