@@ -177,7 +177,7 @@ def _canary_chosen(facts: Facts) -> Judged:
         return OPEN, _("The plan names no labels of canary nodes.")
     if not count:
         return FAILS, _("No node has the canary's labels at present.")
-    return HOLDS, _("%(count)s nodes have the canary's labels.") % {"count": count}
+    return HOLDS, _("Nodes with the canary's labels: %(count)s.") % {"count": count}
 
 
 def _by_word(_facts: Facts) -> Judged:
