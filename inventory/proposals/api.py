@@ -250,10 +250,13 @@ class ProposalListView(ReadByReviewers, ApiListView):
         asked = serializer.validated_data
         try:
             spec, kind = _asked_spec(asked)
-            marks = reading.read_marks(asked["labels"], asked["annotations"])
+            labels, annotations = reading.read_marks(asked["labels"], asked["annotations"])
             proposal = drawing.propose(
                 name=asked["name"],
-                drafts=[drawing.Draft(cluster, spec, *marks) for cluster in _clusters(asked["clusters"])],
+                drafts=[
+                    drawing.Draft(cluster, spec, labels, annotations)
+                    for cluster in _clusters(asked["clusters"])
+                ],
                 author=self.person,
                 now=timezone.now(),
                 reason=asked["reason"],

@@ -133,6 +133,8 @@ def _start(request: HttpRequest, clusters: Sequence[Cluster]) -> HttpResponse:
             "name": found.name,
             "kind": Kind.RESTORE if drift else Kind.ROLL_BACK,
             "spec": "" if drift and found.deleted else json.dumps(found.spec),
+            "labels": _json(found.labels),
+            "annotations": _json(found.annotations),
         }
     else:
         get_object_or_404(DeviceClass, cluster__name=where, name=name)
