@@ -16,7 +16,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import Http404
 from django.urls import reverse
 
@@ -277,10 +277,10 @@ class Dataset:
     def complete(self, month: Month) -> tuple[bool, datetime | None]:
         """Whether nothing of the month can change any more; and when it last did, None = it may do so now."""
         rows = Charge.objects.filter(self._payers, month=str(month)).order_by()
-        told = rows.aggregate(open=Min("closed"), any=Count("pk"))
+        told = rows.aggregate(all=Count("pk"), closed=Count("pk", filter=Q(closed=True)))
         closings = [row.closed_at for (_p, of), row in self.statements.items() if of == str(month)]
         over = self.now >= self.bounds(month)[1]
-        done = over and bool(told["any"]) and bool(told["open"])
+        done = over and bool(told["all"]) and told["all"] == told["closed"]
         return done, max((at for at in closings if at), default=None) if done else None
 
 
