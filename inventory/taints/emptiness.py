@@ -56,7 +56,7 @@ def judge(drain: Drain, *, now: datetime) -> Verdict:
             % {"why": coverage.why}
         )
     if holds:
-        reasons.append(_("%(count)d still hold something.") % {"count": len(holds)})
+        reasons.append(_("Still there: %(count)d.") % {"count": len(holds)})
     if not drain.rules.filter(removed_at=None).exclude(effect="None").exists() and not is_cordoned(drain):
         reasons.append(_("Nothing keeps newcomers away: neither a taint nor a cordon."))
     if _takes_units(drain):

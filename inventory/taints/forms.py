@@ -251,5 +251,5 @@ class AnswerForm(Refusable):
         ],
         widget=forms.RadioSelect,
     )
-    by = _moment(_("By"), required=False)
+    by = _moment(_("Until when"), required=False)
     note = forms.CharField(label=_("Note"), max_length=MAX_NOTE, required=False)
