@@ -15,6 +15,7 @@ from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, Pr
 from claims.models.quotas import Quota, QuotaObject
 from claims.models.readiness import ReadinessNote
 from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
+from claims.models.rollups import ChargeDay, ChargeMonth
 from claims.models.saved import SavedRequest
 from claims.models.statements import (
     Adjustment,
@@ -43,6 +44,8 @@ __all__ = [
     "BudgetAlert",
     "ChangeDecision",
     "Charge",
+    "ChargeDay",
+    "ChargeMonth",
     "Consumer",
     "CostCentre",
     "Decision",

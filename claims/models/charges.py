@@ -137,6 +137,18 @@ class Charge(models.Model):
             models.Index(fields=["project", "month"], name="charge_by_project"),
             models.Index(fields=["month", "kind"], name="charge_by_month"),
             models.Index(fields=["started_us", "id"], name="charge_by_time"),
+            # Amounts that no time makes are few.
+            models.Index(
+                fields=["started_us"], condition=Q(fixed__isnull=False), name="charge_fixed_by_time"
+            ),
+            # All that hours of one project are made of: its charges lie far apart in the table.
+            models.Index(
+                fields=[
+                    *("project", "month", "started_us", "ended_us", "unit", "per", "currency"),
+                    *("list_micros", "discount_micros", "quantity", "fixed"),
+                ],
+                name="charge_of_project_in_time",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ from claims.history.curves import moment, us
 from claims.ledger.audit import DeviceName, pieces
 from claims.ledger.conservation import idle
 from claims.models import Charge, Statement
+from claims.money import rollup
 from claims.money.books import IDLE, Kind, PriceList, price_list
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
@@ -53,6 +54,8 @@ def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | 
     }
     same = {key for key in wanted if key in stored and stored[key].content == wanted[key].content}
     with transaction.atomic():
+        if same != stored.keys() or same != wanted.keys():
+            rollup.stale(month)
         Charge.objects.filter(pk__in=[c.pk for key, c in stored.items() if key not in same]).delete()
         bulk.append([charge for key, charge in wanted.items() if key not in same])
     return len(wanted)

@@ -17,6 +17,7 @@ from django.db.models import Q
 
 from claims.history.curves import us
 from claims.models import Allocation, Charge, Consumer, Statement
+from claims.money import rollup
 from claims.money.books import PriceList, price_list
 from claims.money.months import Month
 from claims.money.ownership import Owners
@@ -123,6 +124,8 @@ class _Work:
                 charge.pk = old.pk
                 changed.append(charge)
         gone = [c for key, c in stored.items() if key not in wanted and key not in frozen]
+        if fresh or changed or gone:
+            rollup.stale(self.month)
         self._remove(gone)
         bulk.overwrite(changed, _FIELDS)
         bulk.append(fresh)

@@ -11,7 +11,7 @@ from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
 from claims.models import CostCentre, LedgerCursor, PriceBook, Statement
-from claims.money import announcing, budgets, centres
+from claims.money import announcing, budgets, centres, rollup
 from claims.money.idle_cost import rate_idle
 from claims.money.months import Month, zone_named
 from claims.money.rated import rate_month
@@ -53,6 +53,7 @@ def rate_changed(*, now: datetime) -> list[Month]:
         if cache.add(f"claims:idle:{month}", 1, timeout=IDLE_EVERY):
             rate_idle(month=month, zone=zone, now=now)
         month = month.previous()
+    rollup.refresh(zone=zone)
     return done
 
 

@@ -6,7 +6,7 @@ of the charges themselves are the same. Amounts are rounded once, by the largest
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
@@ -15,16 +15,18 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Count, F, QuerySet, Sum, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest, Least
 from django.http import Http404
 from django.utils.translation import gettext as _
 
 from claims.history.curves import EPOCH, us
+from claims.history.curves import moment as _moment
 from claims.history.intervals import MAX_TEXT
-from claims.models import Charge
+from claims.models import Charge, ChargeDay
 from claims.models.charges import amount
 from claims.money.costs import Period
 from claims.money.months import Month, NoMonth, months
+from claims.money.rollup import months_within, pieces
 from claims.money.statements import apportioned, clipped
 from portal import access, money
 from portal.accounts.models import Project, User
@@ -44,6 +46,7 @@ TIMES = ("hour", "day", "month")
 NOBODY = "unattributed"
 # Hours of a longer time are more than anybody reads.
 MOST_HOURS = timedelta(days=100)
+HOUR = 3_600_000_000
 _RATE = ("unit", "per", "currency", "list_micros", "discount_micros", "quantity", "fixed")
 
 
@@ -131,7 +134,16 @@ def hours(time: Fraction) -> Decimal:
 def charges_of(wanted: Wanted, *, viewer: User, now: datetime) -> QuerySet[Charge]:
     """The charges that the reader may see, with `time` (see `clipped`) and `who`, which is empty where the
     reader may not know persons. Raises Http404 for a project that is none of theirs."""
-    rows = Charge.objects.all()
+    rows = clipped(
+        _permitted(Charge.objects.all(), wanted, viewer),
+        start_us=us(wanted.period.start),
+        end_us=wanted.end_us(now),
+    )
+    return rows.annotate(who=_who(viewer))
+
+
+def _permitted(rows: QuerySet[Any], wanted: Wanted, viewer: User) -> QuerySet[Any]:
+    """Charges, or days of them, that the reader may see and asks for, whenever they are."""
     sees_all = access.may_see_costs_of_all(viewer)
     filters = dict(wanted.filters)
     slug = filters.pop("project", "")
@@ -146,22 +158,24 @@ def charges_of(wanted: Wanted, *, viewer: User, now: datetime) -> QuerySet[Charg
         rows = rows.filter(project__in=Project.objects.all().visible_to(viewer))
     if wanted.billed:
         rows = rows.filter(month=wanted.billed)
+    if "person" in filters and not access.may_read_everything(viewer):
+        # Else who asks for a name would learn what its owner used.
+        rows = rows.filter(project__in=Project.objects.all().detailed_to(viewer))
+    return rows.filter(**{DIMENSIONS[name]: value for name, value in filters.items()})
+
+
+def _who(viewer: User) -> Any:
     who: Any = F("person__username")
     if not access.may_read_everything(viewer):
         detailed = Project.objects.all().detailed_to(viewer)
         who = Case(When(project__in=detailed, then=who), default=Value(""))
-        if "person" in filters:
-            # Else who asks for a name would learn what its owner used.
-            rows = rows.filter(project__in=detailed)
-    rows = rows.filter(**{DIMENSIONS[name]: value for name, value in filters.items()})
-    rows = clipped(rows, start_us=us(wanted.period.start), end_us=wanted.end_us(now))
-    return rows.annotate(who=Coalesce(who, Value("")))
+    return Coalesce(who, Value(""))
 
 
 def rows_of(wanted: Wanted, *, viewer: User, now: datetime) -> list[Row]:
     """The rows in order of their keys."""
     told: dict[Key, list[Any]] = {}
-    for key, time, exact in _parts(wanted, charges_of(wanted, viewer=viewer, now=now), now):
+    for key, time, exact in _parts(wanted, viewer, now):
         found = told.setdefault(key, [Fraction(0), None])
         found[0] += time
         if exact is not None:
@@ -196,11 +210,37 @@ def quantities(rows: Sequence[Row]) -> dict[tuple[str, str], Fraction]:
 # --- adding up -------------------------------------------------------------------------------------
 
 
-def _parts(
-    wanted: Wanted, rows: QuerySet[Charge], now: datetime
-) -> Iterator[tuple[Key, Fraction, Fraction | None]]:
+Part = tuple[Key, Fraction, Fraction | None]
+
+
+def _parts(wanted: Wanted, viewer: User, now: datetime) -> Iterator[Part]:
+    start, end = us(wanted.period.start), wanted.end_us(now)
+    rows = _permitted(Charge.objects.all(), wanted, viewer)
+    days = _permitted(ChargeDay.objects.all(), wanted, viewer)
+    if "person" in wanted.group_by:
+        rows, days = (of.annotate(who=_who(viewer)) for of in (rows, days))
+    if "hour" in wanted.group_by:
+        yield from _hourly(wanted, rows, now)
+        return
+    added_up = pieces(start=start, end=end, zone=wanted.zone, billed=wanted.billed)
+    if not added_up:
+        yield from _of_charges(wanted, rows, start, end)
+        return
+    for piece in added_up:
+        if piece.first:
+            within = days.filter(month__in=piece.months, day__gte=piece.first, day__lte=piece.last)
+            yield from _summed_days(wanted, within)
+        else:
+            timed = rows.filter(fixed=None, month__in=piece.months)
+            yield from _of_charges(wanted, timed, piece.start, piece.end)
+    # Amounts that no time makes are not added up by day.
+    yield from _of_charges(wanted, rows.filter(fixed__isnull=False), start, end)
+
+
+def _of_charges(wanted: Wanted, rows: QuerySet[Charge], start: int, end: int) -> Iterator[Part]:
+    """The charges themselves within [start, end)."""
     columns = {f"by_{name}": _column(name) for name in wanted.group_by if name not in TIMES}
-    grouped = rows.annotate(**columns).order_by()
+    grouped = clipped(rows, start_us=start, end_us=end).annotate(**columns).order_by()
     by_time = next((name for name in wanted.group_by if name in TIMES), "")
     if not by_time:
         # The database adds up what is at one rate.
@@ -209,9 +249,65 @@ def _parts(
             time, count = values[-2:]
             yield _part(values[: len(columns)], values[len(columns) : -2], time, count)
         return
-    edges, labels = _buckets(by_time, wanted, now)
-    place = wanted.group_by.index(by_time)
-    for (values, rate), steps, fixed in _swept(grouped, columns, edges, start=us(wanted.period.start)):
+    edges, labels = _buckets(by_time, wanted, start, end)
+    yield from _levelled(wanted, edges, labels, _swept(grouped, columns, edges, start=start))
+
+
+def _summed_days(wanted: Wanted, rows: QuerySet[ChargeDay]) -> Iterator[Part]:
+    """Days that are added up already."""
+    columns = {f"by_{name}": F(name) if name in TIMES else _column(name) for name in wanted.group_by}
+    rate = [name for name in _RATE if name != "fixed"]
+    sums = rows.annotate(**columns).order_by().values_list(*columns, *rate).annotate(told=Sum("time"))
+    for *values, time in sums.iterator():
+        yield _part(values[: len(columns)], (*values[len(columns) :], None), int(time), 1)
+
+
+def _hourly(wanted: Wanted, rows: QuerySet[Charge], now: datetime) -> Iterator[Part]:
+    """By the hour, all of which are equally long wherever it is: the database puts starts and ends into them,
+    so that what is fetched is bounded by hours and rates, not by charges."""
+    start, end = us(wanted.period.start), wanted.end_us(now)
+    if start >= end:
+        return
+    edges, labels = _buckets("hour", wanted, start, end)
+    base = edges[1] - HOUR if len(edges) > 2 else start - start % HOUR
+    timed = rows.filter(fixed=None)
+    # An index knows the months.
+    if (near := months_within(start, end, wanted.zone, billed=wanted.billed)) is not None:
+        timed = timed.filter(month__in=near)
+    columns = {f"by_{name}": _column(name) for name in wanted.group_by if name not in TIMES}
+    grouped = clipped(timed, start_us=start, end_us=end).filter(ended_us__gt=F("started_us"))
+    grouped = grouped.annotate(
+        **columns,
+        begins=Greatest("started_us", Value(start)) - Value(base),
+        ends=Least("ended_us", Value(end)) - Value(base),
+    ).order_by()
+    steps: dict[Any, dict[int, tuple[int, int]]] = defaultdict(dict)
+    rate = [name for name in _RATE if name != "fixed"]
+    for at, by in (("begins", 1), ("ends", -1)):
+        sums = (
+            grouped.annotate(bucket=F(at) / Value(HOUR), after=F(at) % Value(HOUR))
+            .values_list(*columns, *rate, "bucket")
+            .annotate(count=Count("pk"), gone=Sum("after"))
+        )
+        for *values, bucket, count, gone in sums.iterator():
+            key = tuple(values[: len(columns)]), (*values[len(columns) :], None)
+            # What ends with the period ends in its last hour.
+            index = min(bucket, len(edges) - 2)
+            left = count * (edges[index + 1] - base - bucket * HOUR) - int(gone)
+            within, level = steps[key].get(index, (0, 0))
+            steps[key][index] = within + by * left, level + by * count
+    yield from _levelled(wanted, edges, labels, ((key, found, {}) for key, found in steps.items()))
+    yield from _of_charges(wanted, rows.filter(fixed__isnull=False), start, end)
+
+
+def _levelled(
+    wanted: Wanted,
+    edges: Sequence[int],
+    labels: Sequence[str],
+    swept: Iterable[tuple[tuple[Any, Any], dict[int, tuple[int, int]], dict[int, int]]],
+) -> Iterator[Part]:
+    place = next(index for index, name in enumerate(wanted.group_by) if name in TIMES)
+    for (values, rate), steps, fixed in swept:
         level = 0
         for index, (begin, end) in enumerate(pairwise(edges)):
             within, change = steps.get(index, (0, 0))
@@ -222,9 +318,7 @@ def _parts(
                 yield _part(groups, rate, time, count)
 
 
-def _part(
-    groups: Sequence[Any], rate: Sequence[Any], time: int, count: int
-) -> tuple[Key, Fraction, Fraction | None]:
+def _part(groups: Sequence[Any], rate: Sequence[Any], time: int, count: int) -> Part:
     unit, per, currency, listed, discount, quantity, fixed = rate
     exact = amount(
         fixed=fixed * count if fixed is not None else None,
@@ -268,10 +362,10 @@ def _swept(
         yield key, found, fixed.get(key, {})
 
 
-def _buckets(name: str, wanted: Wanted, now: datetime) -> tuple[list[int], list[str]]:
-    """Edges of the period's hours, days or months in the organisation's time zone, and what they are called.
+def _buckets(name: str, wanted: Wanted, first: int, last: int) -> tuple[list[int], list[str]]:
+    """Edges of the hours, days or months in the organisation's time zone, and what they are called.
     A day is as long as it is there: 23 or 25 hours where the clocks change."""
-    start, end, zone = wanted.period.start, min(now, wanted.period.end), wanted.zone
+    start, end, zone = _moment(first), _moment(last), wanted.zone
     begins: list[datetime] = []
     if name == "month":
         begins = [month.start(zone) for month in months(start, end, zone)]
