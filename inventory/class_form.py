@@ -42,7 +42,7 @@ class ClassForm(forms.Form):
         required=False,
         strip=False,
         help_text=_(
-            "As for kubectl: apiVersion, kind, metadata with name, labels and annotations, and spec."
+            "The whole object: apiVersion, kind, metadata with name, labels and annotations, and spec."
         ),
         widget=forms.Textarea(attrs={**_CODE, "rows": 24, "autocomplete": "off"}),
     )
@@ -68,7 +68,7 @@ class ClassForm(forms.Form):
         label=_("Labels"),
         max_length=MAX_LABELS,
         required=False,
-        help_text=_("One on a line, as in YAML: example.org/team: physics"),
+        help_text=_("One on a line, as in YAML: example.org/rack: r7"),
         widget=forms.Textarea(attrs={**_CODE, "rows": 2}),
     )
     annotations = forms.CharField(

@@ -32,7 +32,7 @@ class ImportForm(forms.Form):
         max_length=class_text.MAX_TEXT,
         required=False,
         strip=False,
-        help_text=_("One or several documents, as from kubectl get deviceclasses -o yaml."),
+        help_text=_("One or several documents, or a List of them."),
         widget=forms.Textarea(attrs={"rows": 14, "class": "inv-expression", "spellcheck": "false"}),
     )
     file = forms.FileField(label=_("or a file to upload"), required=False)
