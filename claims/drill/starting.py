@@ -164,7 +164,8 @@ def answer(
 ) -> None:
     """An operator did what the drill asked for, or the question is to be skipped. Raises UnableToDrill."""
     with transaction.atomic():
-        step = drill.steps.select_for_update().filter(code=code).first()
+        known = code in BY_CODE
+        step = drill.steps.select_for_update().filter(code=code).first() if known else None
         if step is None or step.state == StepState.DONE or drill.state != State.RUNNING:
             raise UnableToDrill({WHOLE: [_("This question is not open (any more).")]})
         told = {"at": now.isoformat(), "source": "operator", "what": {"person": str(user)}}

@@ -41,7 +41,9 @@ class DrillIn(serializers.Serializer[Any]):
     step_seconds = serializers.IntegerField(required=False, min_value=5, max_value=3600)
     ask_hours = serializers.IntegerField(required=False, min_value=1, max_value=336)
     questions = serializers.ListField(
-        child=serializers.ChoiceField(choices=[step.code for step in STEPS]), required=False
+        child=serializers.CharField(max_length=40),
+        required=False,
+        help_text=f"Some of: {', '.join(step.code for step in STEPS)}.",
     )
     last_device = serializers.CharField(
         required=False, help_text="The pool's name, where the drill would take the last free device."

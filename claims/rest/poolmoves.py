@@ -286,7 +286,10 @@ class MigrationSwitchView(_Plans):
         return Response(export.effect_document(effect))
 
     @extend_schema(
-        tags=["migration"], request=PoolSwitchIn, responses={200: PoolEntryOut, **_REFUSED}, examples=[SWITCH_EXAMPLE]
+        tags=["migration"],
+        request=PoolSwitchIn,
+        responses={200: PoolEntryOut, **_REFUSED},
+        examples=[SWITCH_EXAMPLE],
     )
     def post(self, _request: ApiRequest, pk: int) -> Response:
         """Do what was looked at: 409 where it would no longer be the same."""

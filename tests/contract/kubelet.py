@@ -187,7 +187,7 @@ def _is_overdue(pod: dict[str, Any]) -> bool:
     seconds, started = pod["spec"].get("activeDeadlineSeconds"), pod["status"].get("startTime")
     if pod["status"].get("phase") != "Running" or not seconds or not started:
         return False
-    return (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds() > seconds
+    return bool((datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds() > seconds)
 
 
 def _now() -> str:
