@@ -46,6 +46,7 @@ class ClassVersionOut(serializers.ModelSerializer[ClassVersion]):
             "annotations",
             "actor",
             "reason",
+            "proposal",
         )
         read_only_fields = fields
 
