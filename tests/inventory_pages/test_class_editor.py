@@ -189,3 +189,13 @@ def test_a_file_is_read_as_a_text_is(ada: Client, fleet: Fleet) -> None:
         html = page(ada.post(IMPORT, {"cluster": "berlin", "file": SimpleUploadedFile("x", content)}), 422)
         assert said in html
     assert "Paste the YAML" in page(ada.post(IMPORT, {"cluster": "berlin"}), 422)
+
+
+@pytest.mark.parametrize("mode", ["form", "yaml"])
+def test_what_is_typed_is_proposed_either_way(ada: Client, fleet: Fleet, mode: str) -> None:
+    action = "/propose-class/?class=gpu.nvidia.com"
+    assert f'formaction="{action}"' in page(ada.get(EDIT))
+    text = TEXT.replace("name: big", "name: gpu.nvidia.com")
+    typed = {"expression": ["device.driver == 'gpu.amd.com'"], "text": text, "mode": mode}
+    html = page(ada.post(action, {**typed, "cluster": "berlin", "from_editor": "1"}))
+    assert "device.driver == &#x27;gpu.amd.com&#x27;" in html
