@@ -47,21 +47,28 @@ def refresh(*, zone: tzinfo) -> list[str]:
 
 
 def _add_up(row: ChargeMonth, zone: tzinfo) -> bool:
-    """Whether it is added up now: not where somebody writes charges meanwhile."""
-    month = Month.parse(row.month)
+    """Whether it is added up now: not where somebody writes charges, or adds them up, meanwhile. A day at a
+    time, so that nobody waits long who wants to write; until the last nobody reads them."""
+    month, ours = Month.parse(row.month), row.version + 1
+    months = ChargeMonth.objects.filter(pk=row.pk)
+    if not months.filter(version=row.version).update(version=ours, fresh=False):
+        return False
     start, end = (us(at) for at in month.bounds(zone))
     timed = Charge.objects.filter(month=row.month, fixed=None)
-    with transaction.atomic():
-        ChargeDay.objects.filter(month=row.month).delete()
-        if timed.filter(Q(started_us__lt=start) | Q(ended_us__gt=end)).exists():
-            # Of another time zone, as it was before.
-            return False
-        for day, since, until in days_of(month, zone):
+    if timed.filter(Q(started_us__lt=start) | Q(ended_us__gt=end)).exists():
+        # Of another time zone, as it was before.
+        return False
+    days = list(days_of(month, zone))
+    for day, since, until in days:
+        with transaction.atomic():
+            # Who bumps the version next waits for this day, or this day sees what they have written.
+            if not months.filter(version=ours).update(version=ours):
+                return False
+            ChargeDay.objects.filter(month=row.month, day=day).delete()
             _add_up_day(row.month, day, since, until)
-        done = ChargeMonth.objects.filter(pk=row.pk, version=row.version).update(fresh=True, zone=str(zone))
-        if not done:
-            transaction.set_rollback(True)
-    return bool(done)
+    with transaction.atomic():
+        ChargeDay.objects.filter(month=row.month).exclude(day__in=[day for day, _, _ in days]).delete()
+        return bool(months.filter(version=ours).update(fresh=True, zone=str(zone)))
 
 
 def days_of(month: Month, zone: tzinfo) -> Iterator[tuple[str, int, int]]:

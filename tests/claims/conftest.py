@@ -21,7 +21,11 @@ from inventory.models import (
     Stream,
 )
 from portal.accounts.models import Membership, Project, User
+from tests.cast import cheap_passwords
 from tests.claims.fakes import FakeCluster
+
+# Of those whose cast is everybody's.
+__all__ = ["cheap_passwords"]
 
 NOW = datetime(2026, 11, 10, 12, tzinfo=UTC)
 GIB = 2**30

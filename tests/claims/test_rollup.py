@@ -159,7 +159,27 @@ def test_what_was_written_while_days_were_added_up_makes_them_no_truth(
     monkeypatch.setattr(rollup, "_add_up_day", meanwhile)
     assert rollup.refresh(zone=PARIS) == []
     assert not ChargeMonth.objects.get().fresh
-    assert not ChargeDay.objects.exists()
+    monkeypatch.undo()
+    before = asked(charges, PERIODS[0])
+    assert rollup.refresh(zone=PARIS) == ["2026-03"]
+    assert asked(charges, PERIODS[0]) == before
+
+
+def test_days_that_somebody_else_adds_up_meanwhile_are_theirs(
+    charges: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asked(charges, PERIODS[0])
+    rollup.stale(MARCH)
+    real, others = rollup._add_up_day, []
+
+    def meanwhile(*told: Any) -> None:
+        real(*told)
+        monkeypatch.setattr(rollup, "_add_up_day", real)
+        others.extend(rollup.refresh(zone=PARIS))
+
+    monkeypatch.setattr(rollup, "_add_up_day", meanwhile)
+    assert (rollup.refresh(zone=PARIS), others) == ([], ["2026-03"])
+    assert asked(charges, PERIODS[0]) == before
 
 
 def test_months_of_another_time_zone_are_asked_of_the_charges(charges: Cast) -> None:

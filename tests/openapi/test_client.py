@@ -19,9 +19,11 @@ from pytest_django.live_server_helper import LiveServer
 from claims.models import Allocation, Charge, PriceBook
 from portal.accounts.models import ApiToken, User
 from portal.accounts.tokens import issue_token
-from tests.cast import NOW, Cast, make_cast
+from tests.cast import NOW, Cast, cheap_passwords, make_cast
 from tests.claims.money import make_money
 from tests.inventory_pages.factories import LONG_AGO, make_cluster
+
+__all__ = ["cheap_passwords"]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
