@@ -1,11 +1,9 @@
 """ResourceQuotas of the desk: what is wanted where, and writing it until the cluster has it."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from claims import tasks
 from claims.models import Flavor, Quota, QuotaObject, Request, RequestPod
