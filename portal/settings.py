@@ -309,6 +309,7 @@ SPECTACULAR_SETTINGS = {
         "BookingState": "claims.models.Booking.State",
         "BookingReason": "claims.models.Booking.Reason",
         "QuotaKind": "claims.models.Quota.Kind",
+        "QuotaAction": "claims.models.Quota.Action",
         "ChargeKind": "claims.models.Charge.Kind",
         "StatementState": "claims.models.Statement.State",
         "AdjustmentState": "claims.models.Adjustment.State",

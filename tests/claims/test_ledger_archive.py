@@ -166,10 +166,10 @@ def test_the_command_archives_by_month_and_names_what_it_wants(history: Cluster,
 
 
 def test_a_claim_that_comes_back_after_it_was_archived_goes_on_counting(history: Cluster) -> None:
-    from inventory.mirror.claims import _epochs
+    from inventory.mirror.beginnings import epochs
     from inventory.mirror.turn import Turn
     from portal.dra.features import Features
 
     archive.archive(cluster=history, before=DECEMBER, now=LATER)
     turn = Turn(cluster_id=history.pk, features=Features.for_version("1.36"))
-    assert _epochs(turn, {"over", "held", "unknown"}) == {"over": 1, "held": 1}
+    assert epochs(turn, {"over", "held", "unknown"}) == {"over": 1, "held": 1}

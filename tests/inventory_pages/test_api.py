@@ -48,7 +48,10 @@ def test_a_token_needs_the_scope(path: str, cast: Cast, fleet: Fleet) -> None:
 @pytest.mark.parametrize("path", LISTS)
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
 def test_the_inventory_is_only_read(path: str, method: str, cast: Cast, fleet: Fleet) -> None:
-    assert getattr(cast.client("administrator"), method)(f"/api/v1/{path}/").status_code == 405
+    answer = getattr(cast.client("administrator"), method)(f"/api/v1/{path}/")
+    # Classes are what administrators make there; without a body that is refused, too.
+    expected = 400 if (path, method) == ("device-classes", "post") else 405
+    assert answer.status_code == expected
 
 
 def test_a_device_is_told_as_on_the_pages(cast: Cast, fleet: Fleet, project: object) -> None:
