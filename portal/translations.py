@@ -143,8 +143,11 @@ def extract_all() -> None:
                 message.flags.discard("fuzzy")
                 message.string = ("",) * catalog.num_plurals if message.pluralizable else ""
         catalog.msgid_bugs_address = catalog.last_translator = catalog.language_team = ""
-        with path.open("wb") as file:
+        # In one step: somebody may read it meanwhile.
+        fresh = path.with_suffix(f".po.{os.getpid()}")
+        with fresh.open("wb") as file:
             write_po(file, catalog, width=110, sort_output=True, include_lineno=False, ignore_obsolete=True)
+        fresh.replace(path)
 
 
 def shortcomings() -> list[str]:
