@@ -352,7 +352,7 @@ def _without(cluster: Cluster, now: datetime, kinds: Sequence[str], *lines: Line
 
 
 def _day(at: datetime | None) -> str:
-    return date_format(timezone.localtime(at), "DATETIME_FORMAT") if at else ""
+    return date_format(timezone.localtime(at), "Y-m-d H:i") if at else ""
 
 
 def _devices(cluster: Cluster, **facets: str) -> str:

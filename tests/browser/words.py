@@ -2,7 +2,7 @@
 
 TECHNICAL = {
     # names
-    *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kueue", "english"),
+    *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kubectl", "kueue", "english"),
     # kinds and fields of the API, which have no other name
     *("pod", "pods", "job", "namespace", "finalizer", "device", "plugin", "claim", "template"),
     # fields of what launch templates ask for
