@@ -144,7 +144,20 @@ def problem_document(error: exceptions.APIException) -> dict[str, Any]:
     else:
         detail = error.detail
         document |= {"code": getattr(detail, "code", error.default_code), "detail": str(detail)}
-    return document
+    whole: dict[str, Any] = _sayable(document)
+    return whole
+
+
+def _sayable(value: Any) -> Any:
+    """The same with a replacement for each half of a character: what was sent comes back in messages and
+    names of fields, JSON lets it through, and no UTF-8 text can hold it."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {_sayable(key): _sayable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(entry) for entry in value]
+    return value
 
 
 def _title(code: int) -> str:

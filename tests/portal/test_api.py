@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.portal.test_api")]
 class _Ask(serializers.Serializer[Any]):
     count = serializers.IntegerField(min_value=1)
     tags = serializers.ListField(child=serializers.CharField(max_length=3), required=False)
+    choice = serializers.ChoiceField(["one", "two"], required=False)
 
 
 class _Row(serializers.ModelSerializer[Project]):
@@ -345,3 +346,15 @@ def test_the_schema_needs_a_sign_in() -> None:
     response = APIClient().get("/api/schema/")
 
     assert response.status_code == 401
+
+
+def test_half_a_character_comes_back_as_a_problem_and_breaks_nothing(cast: Cast) -> None:
+    client, _token = bearer(cast.member)
+    body = b'{"count": 1, "tags": ["ok"], "choice": "\\ud800"}'
+
+    response = client.generic("POST", "/read/", body, content_type="application/json")  # type: ignore[arg-type] # bytes are fine
+
+    assert response.status_code == 400
+    (error,) = response.json()["errors"]
+    assert error["field"] == "choice"
+    assert "\ufffd" in error["message"]
