@@ -113,7 +113,13 @@ def redraw(
         left = []
         for target in proposal.targets.select_related("cluster").exclude(state=ProposalTarget.State.DONE):
             spec = merged(target.base, present_spec(target.cluster, proposal.name), target.wanted)
-            marks = (target.wanted_labels, target.wanted_annotations)
+            labels, annotations = marks_of(
+                DeviceClass.objects.filter(cluster=target.cluster, name=proposal.name).first()
+            )
+            marks = (
+                _merged_marks(target.base_labels, labels, target.wanted_labels),
+                _merged_marks(target.base_annotations, annotations, target.wanted_annotations),
+            )
             drawn = draw(proposal.name, Draft(target.cluster, spec, *marks))
             target.delete()
             if drawn is not None:
@@ -232,6 +238,13 @@ def merged(base: Spec | None, now: Spec | None, wanted: Spec | None) -> Spec | N
     names = {*base, *now, *wanted}
     taken = {n: (now if wanted.get(n) == base.get(n) else wanted).get(n) for n in sorted(names)}
     return {name: value for name, value in taken.items() if value is not None}
+
+
+def _merged_marks(
+    base: Mapping[str, str], now: Mapping[str, str], wanted: Mapping[str, str] | None
+) -> Mapping[str, str] | None:
+    """The same for labels or annotations; None = they stay as they are."""
+    return None if wanted is None else merged(base, now, wanted)
 
 
 def present_spec(cluster: Cluster, name: str) -> Spec | None:

@@ -32,6 +32,8 @@ State = ClassProposal.State
 Step = ProposalTarget.State
 Outcome = ProposalTarget.Outcome
 ClientFor = Callable[[Cluster], AbstractContextManager[Client]]
+# Of a proposal that may still change something.
+UNDECIDED = (State.OPEN, State.OUTDATED, State.APPROVED, State.APPLYING)
 # A step asks a cluster a handful of times, each bounded by the client's timeout.
 LEASE = timedelta(minutes=3)
 
@@ -53,7 +55,8 @@ def advance(
     waiting = next((target for target in targets if target.state == Step.WAITING), None)
     if waiting is not None:
         return _rehearse(proposal, waiting, now=now, client_for=client_for)
-    if any(target.state == Step.FAILED for target in targets):
+    # Without any, its clusters were removed from the desk meanwhile.
+    if not targets or any(target.state == Step.FAILED for target in targets):
         _stop(proposal, now=now)
         return False
     left = next((target for target in targets if target.state != Step.DONE), None)
@@ -252,6 +255,8 @@ def roll_back(
         proposal.refresh_from_db(from_queryset=ClassProposal.objects.select_for_update())
         if proposal.state not in (State.APPLIED, State.PARTLY):
             raise UnableToDecide(_("Nothing of it is applied, or it is still at work."))
+        if proposal.undone_by.filter(state__in=UNDECIDED).exists():
+            raise UnableToDecide(_("Somebody has proposed to take it back already."))
         done = [t for t in proposal.targets.select_related("cluster") if t.state == Step.DONE]
         drafts = [
             drawing.Draft(
@@ -300,6 +305,9 @@ def _demand_stopped(proposal: ClassProposal) -> None:
 
 def _check(proposal: ClassProposal, target: ProposalTarget, present: Present) -> None:
     """That the class is what the change was drawn from, and used by nobody else. Raises Refused."""
+    if not target.cluster.enabled:
+        said = _("%(cluster)s is not followed: follow it again first.") % {"cluster": target.cluster.name}
+        raise Refused(Outcome.UNREACHABLE, said)
     marks = (present.labels, present.annotations)
     if drawing.differs(target, present.spec, *marks):
         raise Refused(Outcome.CHANGED, _("The class is no longer what this was drawn from."))

@@ -196,6 +196,8 @@ def _propose(request: HttpRequest, form: ProposalForm, chosen: Sequence[Cluster]
 
 def _read(form: ProposalForm) -> Change:
     said = {name: str(form[name].value() or "") for name in ("name", "kind", "spec", "labels", "annotations")}
+    # Looked for even where the form has refused it.
+    said["name"] = searched(said["name"], limit=253)
     if not said["spec"].strip():
         # Only what says so deletes: a spec that was lost on the way does not.
         if said["kind"] not in (Kind.DELETE, Kind.RESTORE):

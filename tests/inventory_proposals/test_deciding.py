@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from inventory.models import Claim, ClassProposal, ProposalEntry
+from inventory.models import Claim, ClassProposal, DeviceClass, ProposalEntry
 from inventory.proposals import deciding, drawing, news, rules
 from portal.accounts.models import Notification, User
 from portal.accounts.notifications.texts import Text
@@ -293,3 +293,14 @@ def test_one_s_own_proposal_waits_for_others_where_a_second_approves(desk: Desk,
 def _told() -> set[tuple[str, str]]:
     rows = Notification.objects.select_related("person")
     return {(row.person.username, str(Text.read(row.subject))) for row in rows}
+
+
+def test_drawn_anew_labels_of_others_are_kept(desk: Desk) -> None:
+    proposal = desk.propose(WANTED, desk.berlin, labels={"tier": "a"})
+    DeviceClass.objects.create(
+        cluster=desk.berlin.row, name=NAME, spec=spec(NVIDIA), labels={}, annotations={}, uid="u1"
+    )
+    drawing.redraw(proposal=proposal, user=desk.ada, revision=1, now=NOW)
+    DeviceClass.objects.filter(name=NAME).update(labels={"team": "x"})
+    drawing.redraw(proposal=proposal, user=desk.ada, revision=2, now=NOW)
+    assert proposal.targets.get().wanted_labels == {"tier": "a", "team": "x"}

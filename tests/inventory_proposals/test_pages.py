@@ -200,3 +200,8 @@ def test_a_stopped_one_is_resumed_or_given_up(ada: Client, cast: Cast, fleet: Fl
     assert "Fields belong to helm." in page
     assert ada.post(f"{at}give-up/").status_code == 303
     assert "given up" in html(ada.post(f"{at}resume/"), 422)
+
+
+def test_a_name_that_no_database_could_hold_is_an_error_of_the_form(ada: Client) -> None:
+    response = ada.post(PROPOSE, {"name": "a\x00b", "kind": "edit", "spec": TRUE, "cluster": "berlin"})
+    assert response.status_code == 422

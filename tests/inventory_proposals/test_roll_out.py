@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from inventory import clusters
 from inventory.models import ClassProposal, ClassVersion, ProposalTarget
-from inventory.proposals import drawing, roll_out, writing
+from inventory.proposals import deciding, drawing, roll_out, writing
 from inventory.proposals.deciding import UnableToDecide
 from portal.accounts.models import AuditEntry, Notification
 from portal.dra.features import Features
@@ -292,3 +293,34 @@ def test_only_what_was_done_is_taken_back_and_the_rest_given_up(desk: Desk) -> N
     assert proposal.given_up_at == NOW
     assert [target.cluster.name for target in back.targets.all()] == ["berlin"]
     assert ProposalTarget.objects.filter(proposal=back).get().wanted is None
+
+
+def test_it_is_taken_back_once_however_often_somebody_clicks(desk: Desk) -> None:
+    proposal = desk.propose(WANTED, desk.berlin)
+    desk.approve(proposal)
+    desk.run(proposal)
+    desk.berlin.mirror(NAME)
+    back = roll_out.roll_back(proposal=proposal, user=desk.ada, now=NOW)
+    with pytest.raises(UnableToDecide, match="already"):
+        roll_out.roll_back(proposal=proposal, user=desk.grace, now=NOW)
+    deciding.withdraw(proposal=back, user=desk.ada, now=NOW)
+    assert roll_out.roll_back(proposal=proposal, user=desk.grace, now=NOW).undoes == proposal
+
+
+# --- clusters that go away meanwhile --------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_no_longer_followed_is_not_changed(desk: Desk) -> None:
+    proposal = desk.propose(WANTED, desk.berlin)
+    desk.approve(proposal)
+    clusters.set_enabled(cluster=desk.berlin.row, enabled=False, now=NOW)
+    assert desk.run(proposal) == "failed"
+    assert desk.berlin.spec(NAME) is None
+    assert "follow it again" in proposal.targets.get().message
+
+
+def test_without_any_cluster_left_nothing_is_called_applied(desk: Desk) -> None:
+    proposal = desk.propose(WANTED, desk.berlin)
+    desk.approve(proposal)
+    clusters.remove(cluster=desk.berlin.row, now=NOW)
+    assert desk.run(proposal) == "outdated"
