@@ -164,6 +164,9 @@ def hand_over(
     terms = Terms(starts_at=now, ends_at=ends_at, reason=reason or drain.reason, effect=effect)
     try:
         with transaction.atomic():
+            # Of two who do it at the same moment, the second waits here, and finds it done.
+            drain.refresh_from_db(from_queryset=Drain.objects.select_for_update())
+            _look(drain, State.MAINTENANCE, seen_version)
             begun = begin_now(
                 key=drain.key, where=where_of(drain), terms=terms, actor=actor, now=now, source_ip=source_ip
             )

@@ -214,7 +214,8 @@ def _checked(terms: Terms, *, now: datetime, begun: bool) -> Terms:
         raise UnableToPlan("ends_at", _("The end has to come after the start."))
     if ends <= now:
         raise UnableToPlan("ends_at", _("This time has passed."))
-    if ends - starts > LONGEST and not begun:
+    # One that goes on may be prolonged, again and again, but never for longer than that at once.
+    if ends - (now if begun else starts) > LONGEST:
         raise UnableToPlan("ends_at", _("Maintenance lasts 90 days at most."))
     if terms.effect not in ("", *Effect.values):
         raise UnableToPlan("effect", _("There is no such effect."))

@@ -239,3 +239,26 @@ def test_maintenance_that_was_begun_by_hand_over_cannot_outlive_its_rules(town: 
     keeping.keep(now=town.now)
     found = Maintenance.objects.get()
     assert (found.key, found.reason, len(town.fake.rules)) == (drain.key, "board swap", 1)
+
+
+def test_of_two_who_hand_over_at_the_same_moment_one_is_told_so(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain = begin(town)
+    Drain.objects.filter(pk=drain.pk).update(state=Drain.State.EMPTY)
+    drain.refresh_from_db()
+    stale = Drain.objects.get(pk=drain.pk)
+    drains.hand_over(**who(town, drain), ends_at=town.now + HOUR, reason="")
+    look = drains._look
+    looked: list[Any] = []
+
+    def look_too_early(*args: Any) -> None:
+        # The second looked when the first was not done yet.
+        if looked:
+            look(*args)
+        looked.append(args)
+
+    monkeypatch.setattr(drains, "_look", look_too_early)
+    with pytest.raises(MovedMeanwhile):
+        drains.hand_over(**who(town, stale), ends_at=town.now + HOUR, reason="")
+    assert Maintenance.objects.count() == 1

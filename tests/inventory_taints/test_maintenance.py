@@ -264,3 +264,16 @@ def test_leftovers_are_found_and_taken_away(town: Town) -> None:
     assert "left over" in town.client("auditor").get("/taints/").content.decode()
     keeping.keep(now=town.now)
     assert (list(keeping.leftovers()), town.fake.rules) == ([], {})
+
+
+def test_what_is_under_way_is_not_prolonged_for_ever(town: Town) -> None:
+    planned = plan(town, begins=timedelta())
+    keeping.keep(now=town.now)
+    planned.refresh_from_db()
+    later = town.now + maintenance.LONGEST + HOUR
+    terms = Terms(starts_at=town.now, ends_at=later, reason="for ever", effect="")
+    who: dict[str, Any] = {"actor": town.cast.administrator, "seen_version": planned.version}
+    with pytest.raises(UnableToPlan, match="90 days"):
+        maintenance.change(maintenance=planned, terms=terms, now=town.now, **who)
+    maintenance.change(maintenance=planned, terms=terms, now=town.now + HOUR, **who)
+    assert planned.ends_at == later
