@@ -1,7 +1,7 @@
 """The pictures of the README, from a demo that runs: ``python -m tests.pictures http://127.0.0.1:8000``.
 
-They are of a researcher's light English pages, 1280 × 800, and go to `docs/pictures`. Nothing is changed at the
-desk: who wants to see more on them asks for something first.
+They are of a researcher's light English pages, 1280 × 800, and go to `docs/pictures`. Nothing is changed at
+the desk: who wants to see more on them asks for something first, best for slices of GPUs, and holds it.
 """
 
 import base64
@@ -41,8 +41,10 @@ def request(page: Page) -> None:
 
 
 def partitions(page: Page) -> None:
-    """The page of a device that is cut into partitions, in place of which it can be had."""
-    page.goto("/devices/?q=MIG+7g.80gb")
+    """The page of a partition that is held, where there is one: who has what of it, what is left."""
+    page.goto("/devices/?q=mig&state=held")
+    if not page.locator("main table tbody a[href^='/devices/']").count():
+        page.goto("/devices/?q=MIG+7g.80gb")
     page.locator("main table tbody a[href^='/devices/']").first.click()
     page.wait_for_url("**/devices/*/")
 
