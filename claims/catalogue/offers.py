@@ -2,19 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
+from datetime import datetime, timedelta
 
 from django.http import Http404
 
+from claims.catalogue.candidates import drawn_on
 from claims.catalogue.places import Place, places_of
 from claims.catalogue.stock import FleetOf
 from claims.models import Flavor, Request
-from claims.money.pricing import Book, PriceList, plain
+from claims.money.books import Kind
+from claims.money.expected import Candidate, Cost, announce, digits, expected, joined
+from claims.money.pricing import PriceList
 from claims.waiting.typical import NO_WAIT, Wait, waits
 from inventory.snapshot import fleet
 from portal import access
 from portal.accounts.models import Membership, Project, User
+
+HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +28,8 @@ class Entry:
     flavor: Flavor
     places: Sequence[Place]
     wait: Wait
-    # Prices per device-hour that may apply, lowest first; None = a product without a price.
-    prices: Sequence[Decimal | None]
-    currency: str
+    # What a device-hour may cost, over its places and those who may pay.
+    cost: Cost
 
     @property
     def total(self) -> int | None:
@@ -58,16 +61,27 @@ class Entry:
     @property
     def price(self) -> str:
         """The price per device-hour with all its digits, a range where several apply; "" = none."""
-        known = [price for price in self.prices if price is not None]
-        if not known:
-            return ""
-        lowest, highest = plain(known[0]), plain(known[-1])
-        return lowest if lowest == highest else f"{lowest} – {highest}"
+        return self.cost.hourly_words
+
+    @property
+    def ranged(self) -> bool:
+        """Whether that hangs on the device that it will be (or on whose project pays, or on its use)."""
+        return self.cost.hourly is not None and not self.cost.hourly.single
+
+    @property
+    def prices(self) -> Sequence[str]:
+        """Prices per device-hour that may apply, lowest first."""
+        found = {line.hourly for line in self.cost.lines if line.hourly is not None}
+        return [digits(price) for price in sorted(found)]
+
+    @property
+    def currency(self) -> str:
+        return self.cost.currency
 
     @property
     def partly_priced(self) -> bool:
         """Some of its products have a price and others have none."""
-        return None in self.prices and bool(self.price)
+        return bool(self.cost.unpriced) and bool(self.price)
 
     @property
     def offers(self) -> Sequence[str]:
@@ -87,13 +101,24 @@ def entries(
     if slug:
         rows = rows.filter(slug=slug)
     rows = rows.order_by("position", "name", "pk").prefetch_related("placements__cluster")
-    return entries_of(list(rows), prices=prices, now=now, fleet_of=fleet_of)
+    return entries_of(list(rows), prices=prices, now=now, fleet_of=fleet_of, user=user)
 
 
 def entries_of(
-    flavors: Sequence[Flavor], *, prices: PriceList, now: datetime, fleet_of: FleetOf = fleet
+    flavors: Sequence[Flavor],
+    *,
+    prices: PriceList,
+    now: datetime,
+    fleet_of: FleetOf = fleet,
+    user: User | None = None,
 ) -> list[Entry]:
-    """The same of these flavors, whose `placements__cluster` was prefetched."""
+    """The same of these flavors, whose `placements__cluster` was prefetched; for the projects of
+    `user`, where some pay less than others."""
+    payers: Sequence[int | None] = ()
+    book = prices.current(now)
+    if user is not None and book is not None and book.discounts:
+        mine = Membership.objects.filter(user=user).order_by("project_id")
+        payers = list(mine.values_list("project_id", flat=True))
     placed = []
     for flavor in flavors:
         for placement in flavor.placements.all():
@@ -103,7 +128,7 @@ def entries_of(
                 placed.append(placement)
     places = places_of(placed, now=now, fleet_of=fleet_of)
     waited = waits(now=now)
-    book = prices.current(now)
+    announce(prices, [one for place in places.values() for one in place.stock.candidates])
     told = []
     for flavor in flavors:
         own = [places[p.pk] for p in placed if p.flavor_id == flavor.pk and p.pk in places]
@@ -113,8 +138,7 @@ def entries_of(
                 flavor=flavor,
                 places=own,
                 wait=waited.get(flavor.pk, NO_WAIT),
-                prices=_prices(own, book),
-                currency=book.currency if book else "",
+                cost=_cost(own, prices, payers=payers, now=now),
             )
         )
     return told
@@ -167,15 +191,22 @@ def waiting_for(flavors: Sequence[int]) -> Mapping[int, int]:
     return counts
 
 
-def _prices(places: Sequence[Place], book: Book | None) -> list[Decimal | None]:
-    found: set[Decimal | None] = set()
+def _cost(places: Sequence[Place], prices: PriceList, *, payers: Sequence[int | None], now: datetime) -> Cost:
+    """Of one device for an hour, whichever place gives it. By list price if nobody is known to pay."""
+    found: list[Candidate] = []
     for place in places:
         by_dra = place.choice.backend == Request.Backend.DRA
-        device_class = place.placement.device_class if by_dra else ""
+        made_of = place.placement.device_class if by_dra else place.placement.extended_resource
+        kind = Kind(device_class=made_of) if by_dra else Kind(resource=made_of)
         # A place without a device now still has the price of its class.
-        for product in place.stock.products or ("",):
-            found.add(book.price(device_class=device_class, product=product) if book else None)
-    return sorted(found, key=lambda price: (price is None, price or 0))
+        kinds = place.stock.candidates or (Candidate(name=made_of, kind=kind),)
+        found += drawn_on(kinds, cluster=place.placement.cluster, prices=prices)
+    return joined(
+        [
+            expected(found, prices, project=payer, count=1, start=now, duration=HOUR)
+            for payer in payers or (None,)
+        ]
+    )
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:

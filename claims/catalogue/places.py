@@ -94,7 +94,9 @@ def places_of(
 
 def _key(placement: Placement, cluster: Cluster) -> str:
     state = (placement.flavor.version, cluster.mirror_version, cluster.server_version)
-    return f"claims:place:{placement.pk}:" + ":".join(str(part).replace(" ", "_") for part in state)
+    return f"claims:place-with-kinds:{placement.pk}:" + ":".join(
+        str(part).replace(" ", "_") for part in state
+    )
 
 
 def _both(placement: Placement) -> bool:

@@ -13,8 +13,10 @@ from django.db.models import Count
 
 from claims.asks.engine import claim_of, node_tolerations
 from claims.catalogue.backends import Choice
+from claims.catalogue.candidates import candidates_of, candidates_of_units
 from claims.catalogue.placements import selects
 from claims.models import Placement, Request
+from claims.money.expected import Candidate
 from claims.requests import manifests
 from inventory.mirror import matching
 from inventory.mirror.writer import features_of
@@ -44,6 +46,8 @@ class Stock:
     # What the devices are called, and how much memory each kind has, smallest first.
     products: tuple[str, ...] = ()
     memory: tuple[int, ...] = ()
+    # What the prices of one of them may depend on.
+    candidates: tuple[Candidate, ...] = ()
 
 
 def wish_of(
@@ -170,6 +174,7 @@ def _devices(placement: Placement, facts: _Facts, cluster: Cluster, fleet_of: Fl
         total=sum(numbers.values()),
         products=tuple(sorted({profile.product or profile.driver for profile in kinds})),
         memory=tuple(sorted({p.memory_bytes for p in kinds if p.memory_bytes is not None})),
+        candidates=candidates_of(kinds, device_class=placement.device_class, cluster=cluster),
     )
     apart = any(profile.kind == PARTITION or profile.allow_multiple_allocations for profile in kinds)
     simple = not (apart or placement.tolerations or placement.device_tolerations)
@@ -259,4 +264,5 @@ def _units(placement: Placement, rows: Sequence[CountedUnits], cluster: Cluster,
         free=free,
         products=tuple(sorted({row.product for row in rows})),
         memory=tuple(sorted({row.memory_bytes for row in rows if row.memory_bytes is not None})),
+        candidates=candidates_of_units(rows),
     )

@@ -6,7 +6,7 @@ stays known.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
@@ -137,6 +137,11 @@ class Profiles:
     def __init__(self, views: Mapping[str, DeviceView] | None = None) -> None:
         self._views: dict[str, DeviceView | None] = dict(views or {})
         self._told: dict[tuple[str, str], bool] = {}
+        self._expected: set[str] = set()
+
+    def expect(self, digests: Iterable[str]) -> None:
+        """Name profiles that will be asked about: the first question fetches them all at once."""
+        self._expected.update(digest for digest in digests if digest and digest not in self._views)
 
     def matches(self, expression: str, digest: str) -> bool:
         key = expression, digest
@@ -146,8 +151,11 @@ class Profiles:
 
     def _view(self, digest: str) -> DeviceView | None:
         if digest and digest not in self._views:
-            profile = DeviceProfile.objects.filter(digest=digest).first()
-            self._views[digest] = view(profile) if profile is not None else None
+            wanted = {digest, *self._expected}
+            self._expected.clear()
+            self._views |= dict.fromkeys(wanted)
+            for profile in DeviceProfile.objects.filter(digest__in=wanted):
+                self._views[profile.digest] = view(profile)
         return self._views.get(digest)
 
     @staticmethod

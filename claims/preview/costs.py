@@ -1,86 +1,69 @@
 """What an ask would cost if it were held for the whole time, with its arithmetic."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
-from fractions import Fraction
 
-from claims.asks.options import Piece
 from claims.asks.values import Reading
-from claims.money.pricing import MICROSECOND, PriceList, plain
-from inventory.models import DeviceProfile
-from portal import money
+from claims.catalogue.candidates import candidates_of, candidates_of_units, drawn_on
+from claims.money.expected import Candidate, Cost, CostLine, expected
+from claims.money.pricing import PriceList
+from inventory.models import CountedUnits, DeviceProfile
 
-
-@dataclass(frozen=True, kw_only=True)
-class CostLine:
-    """devices × price × hours of one product; `per_hour` None = no price."""
-
-    product: str
-    count: int
-    hours: Fraction
-    per_hour: Decimal | None
-    currency: str
-    amount: Fraction | None
-    # "instead" for an alternative, "besides" for a further part; "" for what is asked for first.
-    role: str = ""
-
-    @property
-    def price(self) -> str:
-        """The exact price per device-hour."""
-        return plain(self.per_hour)
+__all__ = ["Cost", "CostLine", "costs_of", "costs_of_units"]
 
 
 def costs_of(
     reading: Reading, profiles: Sequence[DeviceProfile], prices: PriceList, *, now: datetime
-) -> list[CostLine]:
-    """One line per price that may apply: which product it will be is the scheduler's choice."""
-    if reading.device_class is None:
+) -> list[Cost]:
+    """For every kind of device that it may be (which it will be is the scheduler's choice): of what is asked
+    for first, of each alternative, and of each further part. By the prices from `now` on."""
+    if reading.device_class is None or reading.count is None:
         return []
-    lines = cost_lines(_products(profiles), reading.device_class.name, reading, prices, now=now)
+    kinds = _candidates(reading, profiles, reading.device_class.name, prices, share=True)
+    found = [_cost(reading, kinds, prices, count=reading.count, now=now, role="")]
     for role, pieces in (("instead", reading.options.alternatives), ("besides", reading.options.parts)):
         for piece in pieces:
-            lines += [
-                replace(line, role=role)
-                for line in cost_lines(
-                    _products(piece.profiles), piece.wish.device_class, reading, prices, now=now, piece=piece
-                )
-            ]
-    return lines
+            kinds = _candidates(reading, piece.profiles, piece.wish.device_class, prices)
+            found.append(_cost(reading, kinds, prices, count=piece.count, now=now, role=role))
+    return [cost for cost in found if cost is not None]
 
 
-def _products(profiles: Sequence[DeviceProfile]) -> list[str]:
-    return sorted({profile.product for profile in profiles})
+def costs_of_units(
+    reading: Reading, rows: Sequence[CountedUnits], prices: PriceList, *, now: datetime
+) -> list[Cost]:
+    """The same of what a Device Plugin hands out."""
+    if reading.count is None:
+        return []
+    cost = _cost(reading, candidates_of_units(rows), prices, count=reading.count, now=now, role="")
+    return [] if cost is None else [cost]
 
 
-def cost_lines(
-    products: Sequence[str],
-    device_class: str,
+def _candidates(
     reading: Reading,
+    profiles: Sequence[DeviceProfile],
+    device_class: str,
     prices: PriceList,
     *,
+    share: bool = False,
+) -> Sequence[Candidate]:
+    assert reading.cluster is not None  # a class is one of a cluster
+    requested = reading.options.share if share else {}
+    found = candidates_of(profiles, device_class=device_class, cluster=reading.cluster, requested=requested)
+    return drawn_on(found, cluster=reading.cluster, prices=prices)
+
+
+def _cost(
+    reading: Reading,
+    candidates: Sequence[Candidate],
+    prices: PriceList,
+    *,
+    count: int,
     now: datetime,
-    piece: Piece | None = None,
-) -> list[CostLine]:
-    book = prices.current(now)
-    count = piece.count if piece else reading.count
-    if count is None or reading.duration is None:
-        return []
-    hours = Fraction(reading.duration // MICROSECOND, money.MICROSECONDS_PER_HOUR)
-    lines: dict[tuple[Decimal | None, str], CostLine] = {}
-    for product in products:
-        per_hour = book.price(device_class=device_class, product=product) if book else None
-        key = (per_hour, "" if per_hour is None else product)
-        lines.setdefault(
-            key,
-            CostLine(
-                product=product or device_class,
-                count=count,
-                hours=hours,
-                per_hour=per_hour,
-                currency=book.currency if book else "",
-                amount=None if per_hour is None else Fraction(per_hour) * hours * count,
-            ),
-        )
-    return list(lines.values())
+    role: str,
+) -> Cost | None:
+    if reading.duration is None or not candidates:
+        return None
+    project = reading.project.pk if reading.project else None
+    return expected(
+        candidates, prices, project=project, count=count, start=now, duration=reading.duration, role=role
+    )

@@ -23,7 +23,7 @@ from claims.catalogue.stock import FleetOf
 from claims.models import Flavor, Request
 from claims.money.pricing import PriceList
 from claims.preview.changing import Changing
-from claims.preview.costs import CostLine, cost_lines, costs_of
+from claims.preview.costs import Cost, CostLine, costs_of, costs_of_units
 from claims.preview.manifests import Written, written
 from claims.preview.outlook import Expected, Held, Line, expected, held_by, waiting
 from claims.preview.suggestions import Search, Suggestion
@@ -109,8 +109,13 @@ class Preview:
     approval: str = ""
     # What would be sent or copied, by each way that the flavor has there.
     written: Sequence[Written] = ()
-    # One line per product that may be given: the cost depends on which one it is.
-    cost: Sequence[CostLine] = field(default_factory=tuple)
+    # What it costs depends on which device it will be: of what is asked for, of alternatives, of more parts.
+    costs: Sequence[Cost] = field(default_factory=tuple)
+
+    @property
+    def cost(self) -> Sequence[CostLine]:
+        """The arithmetic of all that it may cost."""
+        return [line for cost in self.costs for line in cost.lines]
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -230,7 +235,7 @@ class _Asking:
         result.matching, result.free = _count(reading, self.cluster, profiles)
         if not result.in_step:
             result.free = None
-        result.cost = costs_of(reading, profiles, prices, now=self.now)
+        result.costs = costs_of(reading, profiles, prices, now=self.now)
         spec = reading.spec
         if spec is None or not result.in_step or "min_memory" in reading.errors or result.keeps:
             return
@@ -293,7 +298,7 @@ class _Asking:
         units = Units.of(placement, fleet=self._fleet_if_in_step())
         result.matching = sum(row.capacity for row in units.rows)
         result.products = sorted({row.product for row in units.rows})
-        result.cost = cost_lines(result.products or [""], "", reading, prices, now=self.now)
+        result.costs = costs_of_units(reading, units.rows, prices, now=self.now)
         if not result.in_step or any(row.used is None for row in units.rows) or result.keeps:
             return
         if reading.count is None:

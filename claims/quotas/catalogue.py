@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from claims.catalogue.candidates import candidates_of, candidates_of_units, drawn_on
 from claims.catalogue.flavored import profiles_of
 from claims.models import Flavor, Placement, Request
+from claims.money.expected import Candidate
+from claims.money.pricing import PriceList
 from claims.quotas.standing import Asked, Part
-from inventory.models import ClassProfile, CountedUnits, DeviceProfile
+from inventory.models import ClassProfile, Cluster, CountedUnits, DeviceProfile
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 _NANO = 10**9
@@ -24,14 +27,19 @@ class Catalogue:
     placements: Sequence[Placement]
     # Whether memory and products of what is asked for matter: only then they are looked up.
     deep: bool
+    # What prices depend on, where there are any.
+    prices: PriceList
+    _clusters: dict[int, Cluster] = field(default_factory=dict)
+    _priced: dict[str, tuple[Candidate, ...]] = field(default_factory=dict)
     _profiles: dict[int, list[DeviceProfile]] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, *, deep: bool) -> "Catalogue":
+    def load(cls, *, deep: bool, prices: PriceList) -> "Catalogue":
         return cls(
             flavor_keys=dict(Flavor.objects.values_list("slug", "pk")),
             placements=list(Placement.objects.select_related("cluster").order_by("position", "pk")),
             deep=deep,
+            prices=prices,
         )
 
     @cached_property
@@ -64,9 +72,11 @@ class Catalogue:
 
     @cached_property
     def _of_classes(self) -> Mapping[tuple[int, str], list[DeviceProfile]]:
-        rows = ClassProfile.objects.select_related("profile", "device_class")
+        rows = ClassProfile.objects.select_related("profile", "device_class__cluster")
+        rows = rows.defer("device_class__cluster__kubeconfig_encrypted")
         found: dict[tuple[int, str], dict[int, DeviceProfile]] = defaultdict(dict)
         for row in rows:
+            self._clusters[row.device_class.cluster_id] = row.device_class.cluster
             found[row.device_class.cluster_id, row.device_class.name][row.profile_id] = row.profile
         return {key: list(profiles.values()) for key, profiles in found.items()}
 
@@ -87,7 +97,7 @@ class Catalogue:
         resource: str = "",
         placement: Placement | None = None,
         min_memory: str = "",
-        share_memory: int | None = None,
+        share: Mapping[str, str] | None = None,
     ) -> Part:
         """So many devices, with what they may be at most."""
         part = Part(flavors=flavors, units=units, device_class=device_class, resource=resource)
@@ -102,11 +112,12 @@ class Catalogue:
         known = [
             row.memory_bytes for row in rows if row.memory_bytes is not None and row.memory_bytes >= least
         ]
-        products = {row.product for row in rows if row.memory_bytes is None or row.memory_bytes >= least}
+        large = [row for row in rows if row.memory_bytes is None or row.memory_bytes >= least]
         return replace(
             part,
-            memory=share_memory or max(known, default=least or None),
-            products=tuple(sorted(products)) or ("",),
+            candidates=self._candidates(cluster, device_class, large, share),
+            memory=memory_of(share or {}) or max(known, default=least or None),
+            products=tuple(sorted({row.product for row in large})) or ("",),
         )
 
     def _narrowed(self, placement: Placement | None, rows: list[DeviceProfile]) -> list[DeviceProfile]:
@@ -115,6 +126,27 @@ class Catalogue:
         if placement.pk not in self._profiles:
             self._profiles[placement.pk] = profiles_of(placement, rows)
         return self._profiles[placement.pk]
+
+    def _candidates(
+        self,
+        cluster: int,
+        device_class: str,
+        rows: Sequence[DeviceProfile | CountedUnits],
+        share: Mapping[str, str] | None,
+    ) -> tuple[Candidate, ...]:
+        """What prices of so few or many may depend on; once for what is alike."""
+        if not self.prices.books:
+            return ()
+        key = repr((cluster, device_class, [row.pk for row in rows], share))
+        if key not in self._priced:
+            profiles = [row for row in rows if isinstance(row, DeviceProfile)]
+            found = candidates_of_units(row for row in rows if isinstance(row, CountedUnits))
+            if profiles:
+                place = self._clusters[cluster]
+                found = candidates_of(profiles, device_class=device_class, cluster=place, requested=share)
+                found = drawn_on(found, cluster=place, prices=self.prices)
+            self._priced[key] = found
+        return self._priced[key]
 
     def placement_of(self, *, cluster: int, flavor: int | None, pool: str | None = None) -> Placement | None:
         """Where a flavor is served."""
@@ -144,7 +176,7 @@ class Catalogue:
             resource=request.extended_resource,
             placement=self.placement_of(cluster=cluster, flavor=request.flavor_id, pool=request.pool),
             min_memory=request.min_memory,
-            share_memory=_share_memory(options),
+            share=options.get("share"),
         )
         first = [main]
         for entry in options.get("alternatives") or ():
@@ -186,10 +218,6 @@ def memory_of(capacity: Mapping[str, Any]) -> int | None:
         if name.rpartition("/")[2] == "memory":
             return _bytes(str(value.get("value", "")) if isinstance(value, Mapping) else str(value))
     return None
-
-
-def _share_memory(options: Mapping[str, Any]) -> int | None:
-    return memory_of(options.get("share") or {})
 
 
 def _bytes(text: str) -> int | None:

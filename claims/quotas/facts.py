@@ -139,8 +139,8 @@ def gather(quotas: Collection[Quota], *, now: datetime, zone: tzinfo | None = No
     projects = {quota.project_id for quota in quotas}
     kinds = {quota.kind for quota in quotas}
     monthly = bool(kinds & {Kind.HOURS, Kind.MONEY})
-    catalogue = Catalogue.load(deep=bool(kinds & {Kind.MEMORY, Kind.MONEY}))
     prices = price_list() if Kind.MONEY in kinds else NO_PRICES
+    catalogue = Catalogue.load(deep=bool(kinds & {Kind.MEMORY, Kind.MONEY}), prices=prices)
     # The month of a single flavor has to be looked through; of everything the database adds it up.
     whole_month = any(q.flavor_id is not None and q.kind in (Kind.HOURS, Kind.MONEY) for q in quotas)
     requests: dict[int, list[Request]] = defaultdict(list)

@@ -24,7 +24,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 
 from claims.models import Quota
+from claims.money.books import Kind as Priced
 from claims.money.costs import next_month
+from claims.money.expected import Candidate, expected
 from claims.money.pricing import MICROSECOND, PriceList, Statement, Usage, statement
 from portal import money
 
@@ -80,6 +82,8 @@ class Part:
     device_class: str = ""
     resource: str = ""
     products: tuple[str, ...] = ("",)
+    # The same as prices see them; () = only class and product are known.
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,10 +283,23 @@ class _Meter:
     def _dearest(self, group: Sequence[Part], time: timedelta) -> Fraction:
         if self.terms.kind == Kind.HOURS:
             return max((part.units * _hours(time) for part in group), default=NOTHING)
-        amounts = [
-            self._cost(self._usage(part, product), time) for part in group for product in part.products
+        return max((self._price(part, time) for part in group), default=NOTHING)
+
+    def _price(self, part: Part, time: timedelta) -> Fraction:
+        """The most that a part can come to in the quota's currency, whichever devices it will be."""
+        kinds = part.candidates or [
+            Candidate(
+                name=product,
+                kind=Priced(device_class=part.device_class, product=product, resource=part.resource),
+            )
+            for product in part.products
         ]
-        return max(amounts, default=NOTHING)
+        cost = expected(
+            kinds, self.prices, project=self.terms.project, count=part.units, start=self.now, duration=time
+        )
+        self.unmeasured += len(cost.unpriced)
+        amount = cost.amounts.get(self.terms.currency)
+        return NOTHING if amount is None else amount.high
 
     def _running(self, one: Held, time: timedelta) -> Fraction:
         """What a thing that is held comes to if it is held on."""
@@ -292,17 +309,6 @@ class _Meter:
             self.unmeasured += one.units
             return NOTHING
         return self._cost(one.usage, time)
-
-    def _usage(self, part: Part, product: str) -> Usage:
-        return Usage(
-            project_id=self.terms.project,
-            device_class=part.device_class,
-            product=product,
-            start=self.now,
-            end=None,
-            quantity=Fraction(part.units),
-            resource=part.resource,
-        )
 
     def _memory(self, units: int, memory: int | None) -> Fraction:
         if memory is None:

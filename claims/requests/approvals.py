@@ -18,17 +18,20 @@ from django.utils.translation import gettext as _
 from claims.asks.reading import WrongValue, read_text
 from claims.asks.values import UnableToSubmit
 from claims.bookings.conflicts import keep_clear
+from claims.catalogue.candidates import drawn_on
 from claims.catalogue.places import Place, places_of
 from claims.catalogue.stock import FleetOf
 from claims.models import ChangeDecision, Decision, Flavor, Placement, Request
 from claims.models.requests import RequestQuerySet
-from claims.money.pricing import MICROSECOND, Book, PriceList
+from claims.money.books import Kind
+from claims.money.expected import Candidate, Cost, announce, expected
+from claims.money.pricing import PriceList
 from claims.quotas.guard import OverQuota, approve, lock, verdicts
 from claims.quotas.guard import Verdict as QuotaVerdict
 from claims.requests.making import patience
 from claims.requests.transitions import record, transition
 from inventory.snapshot import fleet
-from portal import access, money
+from portal import access
 from portal.accounts.models import Membership, Project, User
 
 State = Request.State
@@ -233,11 +236,20 @@ class Waiting:
     place: Place | None
     # Other requests for the same thing there that wait for a device or a decision.
     others: int
-    # What it would cost if it were held for the whole time; None = no price.
-    cost: Fraction | None
-    currency: str
+    # What it would cost if it were held for the whole time, whichever device it will be.
+    expected: Cost
     # What it means for the quotas that it counts for.
     quotas: Sequence[QuotaVerdict] = ()
+
+    @property
+    def cost(self) -> Fraction | None:
+        """The most that it can come to; None = something of it has no price."""
+        amount = self.expected.amount
+        return None if amount is None or self.expected.unpriced else amount.high
+
+    @property
+    def currency(self) -> str:
+        return self.expected.currency
 
     @property
     def over_quota(self) -> bool:
@@ -285,7 +297,7 @@ def queue(
     others = Request.objects.filter(state__in=_WAITING, cluster__in={request.cluster_id for request in rows})
     targets = [_target(*row) for row in others.values_list("flavor", "cluster", "pool", "device_class")]
     led = _led_by(user)
-    book = prices.current(now)
+    announce(prices, [one for place in places.values() for one in place.stock.candidates])
     quotas = verdicts(rows, now=now)
     told = []
     for number, request in enumerate(rows):
@@ -299,8 +311,7 @@ def queue(
                 may_decide=_may(user, request, decisions[request.pk], led),
                 place=place,
                 others=max(0, targets.count(target) - 1),
-                cost=_cost(request, place, book),
-                currency=book.currency if book else "",
+                expected=_cost(request, place, prices, now=now),
                 quotas=quotas[number],
             )
         )
@@ -330,14 +341,17 @@ def _target(
     return (flavor, cluster, pool, "" if flavor else device_class)
 
 
-def _cost(request: Request, place: Place | None, book: Book | None) -> Fraction | None:
-    """The dearest that it can come to."""
-    if book is None:
-        return None
-    products = place.stock.products if place else ()
-    prices = [book.price(device_class=request.device_class, product=product) for product in products or ("",)]
-    known = [price for price in prices if price is not None]
-    if len(known) < len(prices):
-        return None
-    hours = Fraction(request.duration // MICROSECOND, money.MICROSECONDS_PER_HOUR)
-    return Fraction(max(known)) * hours * request.count
+def _cost(request: Request, place: Place | None, prices: PriceList, *, now: datetime) -> Cost:
+    """From now on, for every kind of device that the place has."""
+    name = request.device_class or request.extended_resource
+    kind = Kind(device_class=request.device_class, resource=request.extended_resource)
+    # What is described by the person has the price of its class.
+    kinds = (place.stock.candidates if place else ()) or (Candidate(name=name, kind=kind),)
+    return expected(
+        drawn_on(kinds, cluster=request.cluster, prices=prices),
+        prices,
+        project=request.project_id,
+        count=request.count,
+        start=now,
+        duration=request.duration,
+    )

@@ -83,7 +83,10 @@ class _Catalogue(ApiView):
         return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
     def answer(self, flavor: Flavor, code: int = status.HTTP_200_OK) -> Response:
-        return Response(told([flavor], everything=access.may_read_everything(self.person))[0], status=code)
+        return Response(
+            told([flavor], user=self.person, everything=access.may_read_everything(self.person))[0],
+            status=code,
+        )
 
 
 @extend_schema_view(get=extend_schema(tags=["catalogue"]))
@@ -101,7 +104,9 @@ class FlavorListView(ApiListView, _Catalogue):
 
     def list(self, request: ApiRequest, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG002 - DRF's signature
         page: Sequence[Flavor] = self.paginate_queryset(self.get_queryset()) or []
-        return self.get_paginated_response(told(page, everything=access.may_read_everything(self.person)))
+        return self.get_paginated_response(
+            told(page, user=self.person, everything=access.may_read_everything(self.person))
+        )
 
     @extend_schema(tags=["catalogue"], request=FlavorIn, responses={201: FlavorAdminOut, **_REFUSED})
     def post(self, _request: ApiRequest) -> Response:

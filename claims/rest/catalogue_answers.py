@@ -11,7 +11,8 @@ from claims.catalogue.icons import ICONS
 from claims.catalogue.offers import Entry, entries_of
 from claims.catalogue.placement_terms import COLUMNS
 from claims.models import Flavor, Placement, Request
-from claims.money.pricing import plain, price_list
+from claims.money.pricing import price_list
+from portal.accounts.models import User
 
 
 class FlavorIn(serializers.Serializer[Any]):
@@ -154,11 +155,11 @@ class ProposalOut(serializers.Serializer[Any]):
     made = serializers.ListField(child=serializers.CharField(), help_text="Flavors served by it already.")
 
 
-def told(page: Sequence[Flavor], *, everything: bool) -> list[dict[str, Any]]:
+def told(page: Sequence[Flavor], *, user: User, everything: bool) -> list[dict[str, Any]]:
     """Flavors as they are answered; `everything` is for administrators and auditors."""
     rows = Flavor.objects.filter(pk__in=[flavor.pk for flavor in page])
     rows = rows.prefetch_related("placements__cluster", "projects", "groups").order_by("position", "id")
-    told = entries_of(list(rows), prices=price_list(), now=timezone.now())
+    told = entries_of(list(rows), prices=price_list(), now=timezone.now(), user=user)
     if everything:
         return [dict(FlavorAdminOut(_entry(entry) | _inside(entry)).data) for entry in told]
     return [dict(FlavorOut(_entry(entry)).data) for entry in told]
@@ -171,7 +172,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "free": entry.free,
         "total": entry.total,
         "typical_wait_seconds": None if typical is None else int(typical.total_seconds()),
-        "prices_per_device_hour": [plain(price) for price in entry.prices if price is not None],
+        "prices_per_device_hour": entry.prices,
         "currency": entry.currency,
         "places": entry.places,
     }

@@ -12,6 +12,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims.asks import judging as asks
+from claims.money.expected import digits
 from claims.money.pricing import price_list
 from claims.preview.outlook import Expected
 from claims.preview.panel import Preview, preview
@@ -94,7 +95,21 @@ class CostLineOut(serializers.Serializer[Any]):
     price_per_device_hour = serializers.CharField(allow_null=True, help_text="Null: no price.")
     currency = serializers.CharField()
     amount = serializers.CharField(allow_null=True, help_text="Rounded to the currency's minor unit.")
+    units = serializers.CharField(
+        help_text="What one device counts as, where its price is by parts or amounts."
+    )
+    use = serializers.CharField(help_text='"unused": the price of what is held without being used.')
     role = serializers.CharField(help_text='"instead" of an alternative, "besides" of a further part.')
+
+
+class CostRangeOut(serializers.Serializer[Any]):
+    low = serializers.CharField(allow_null=True, help_text="At least; null: nothing has a price.")
+    high = serializers.CharField(allow_null=True, help_text="At most; the same as `low` where it is known.")
+    currency = serializers.CharField()
+    unpriced = serializers.ListField(
+        child=serializers.CharField(), help_text="Devices without a price, which are not in it."
+    )
+    role = serializers.CharField(help_text="As of the lines.")
 
 
 class PreviewQuotaOut(serializers.Serializer[Any]):
@@ -140,7 +155,8 @@ class PreviewOut(serializers.Serializer[Any]):
     )
     quotas = PreviewQuotaOut(many=True)
     approval = serializers.CharField(help_text="Who would have to agree; empty: nobody.")
-    cost = CostLineOut(many=True)
+    cost = CostLineOut(many=True, help_text="The arithmetic, one line for each price that may apply.")
+    cost_ranges = CostRangeOut(many=True, help_text="What it comes to, whichever device it will be.")
     warnings = serializers.ListField(child=serializers.CharField())
     refusals = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
@@ -207,12 +223,24 @@ class _Answer:
                 "product": line.product,
                 "count": line.count,
                 "hours": f"{float(line.hours):g}",
-                "price_per_device_hour": None if line.per_hour is None else line.price,
+                "price_per_device_hour": None if line.hourly is None else digits(line.hourly),
                 "currency": line.currency,
                 "amount": None if line.amount is None else _amount(line.amount, line.currency),
+                "units": line.units or "1",
+                "use": line.use,
                 "role": line.role,
             }
             for line in told.cost
+        ]
+        self.cost_ranges = [
+            {
+                "low": None if cost.amount is None else _amount(cost.amount.low, cost.currency),
+                "high": None if cost.amount is None else _amount(cost.amount.high, cost.currency),
+                "currency": cost.currency,
+                "unpriced": cost.unpriced,
+                "role": cost.role,
+            }
+            for cost in told.costs
         ]
 
     def __getattr__(self, name: str) -> Any:

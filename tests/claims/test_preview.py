@@ -142,6 +142,21 @@ def test_what_has_no_price_is_not_free_of_charge(
     assert [(line.per_hour, line.amount) for line in result.cost] == [(None, None)]
 
 
+def test_the_cost_is_by_the_rules_that_it_will_be_rated_by(
+    cast: Cast, values: dict[str, Any], prices: PriceBook
+) -> None:
+    plain = told(cast, values, build())
+    assert plain.costs[0].amount is not None
+    profile = plain.reading.profiles[0].digest
+    prices.rules.create(position=0, profile=profile, per_hour="7.5", use="held", unit="device")
+    prices.discounts.create(position=0, project=plain.reading.project, percent=20)
+    (cost,) = told(cast, values, build()).costs
+    assert cost.hourly_words == "6.00"
+    assert cost.amount is not None
+    assert cost.amount.single
+    assert cost.amount.high == sum(line.count * line.hours * 6 for line in cost.lines)
+
+
 def test_a_cluster_out_of_step_has_no_present(cast: Cast, values: dict[str, Any], cluster: Cluster) -> None:
     Cluster.objects.update(state=Cluster.State.UNREACHABLE)
     result = told(cast, values, build())
