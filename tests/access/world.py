@@ -165,7 +165,7 @@ def reachable_cluster() -> Iterator[AccessCluster]:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "client_for", lambda _cluster: fake)
-        patch.setattr(clusters, "introduce", lambda _client: introduction)
+        patch.setattr(clusters, "introduce", lambda _client, **_more: introduction)
         patch.setitem(requests.submit.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
         patch.setitem(starting.start.__kwdefaults__, "connect", lambda _cluster: fake)  # type: ignore[arg-type] # the kwdefaults are there
         patch.setitem(starting.start.__kwdefaults__, "free_of", lambda _drill: 9)  # type: ignore[arg-type] # the kwdefaults are there
