@@ -31,6 +31,9 @@ class ClassVersionOut(serializers.ModelSerializer[ClassVersion]):
     actor = serializers.SlugRelatedField(  # type: ignore[var-annotated]  # as above
         slug_field="username", read_only=True, allow_null=True, help_text="Null where it was not the desk."
     )
+    # Declared, for of a field of JSON the description would say that null is two things.
+    labels = serializers.DictField(child=serializers.CharField(), read_only=True, allow_null=True)
+    annotations = serializers.DictField(child=serializers.CharField(), read_only=True, allow_null=True)
 
     class Meta:
         model = ClassVersion

@@ -193,7 +193,7 @@ class TaintRuleView(Administered):
             raise _problem(refused) from refused
         return _told(found, wanted, blast, done=not values["dry_run"], status=200)
 
-    @extend_schema(responses=DeletedOut, tags=["taints"])
+    @extend_schema(responses={200: DeletedOut}, tags=["taints"])
     def delete(self, request: Request, cluster: str, name: str) -> Response:
         """Take a rule away."""
         rule = get_object_or_404(

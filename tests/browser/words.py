@@ -3,6 +3,7 @@
 TECHNICAL = {
     # names
     *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kubectl", "kueue", "english"),
+    *("karpenter", "cluster"),
     # kinds and fields of the API, which have no other name
     *("pod", "pods", "job", "namespace", "finalizer", "device", "plugin", "claim", "template"),
     # fields of what launch templates ask for
