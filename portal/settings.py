@@ -296,6 +296,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "portal.accounts.schema.with_problems",
+        "portal.accounts.schema.with_anything",
     ],
     "ENUM_NAME_OVERRIDES": {
         "RequestState": "claims.models.Request.State",

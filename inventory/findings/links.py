@@ -103,10 +103,6 @@ def _namespace(finding: Finding, _existing: _Existing) -> str:
     return reverse("namespace-detail", args=[finding.cluster.name, finding.name]) if finding.name else ""
 
 
-def _quota(finding: Finding, _existing: _Existing) -> str:
-    return reverse("namespace-detail", args=[finding.cluster.name, finding.namespace])
-
-
 def _pool(finding: Finding, existing: _Existing) -> str:
     """Most drivers name a pool after its node."""
     if (finding.cluster_id, finding.name) in existing.nodes:
@@ -137,7 +133,6 @@ _PAGES: Mapping[str, Callable[[Finding, _Existing], str]] = {
     "pod": _pod,
     "workload": _workload,
     "namespace": _namespace,
-    "quota": _quota,
     "pool": _pool,
     "cluster": _cluster,
     "class": _class,

@@ -74,6 +74,21 @@ def with_problems(
     return result
 
 
+def with_anything(
+    result: dict[str, Any],
+    generator: object,  # noqa: ARG001 - the hook's signature
+    request: object,  # noqa: ARG001
+    public: bool,  # noqa: ARG001, FBT001
+) -> dict[str, Any]:
+    """A field of JSON that may be null is described as one of {anything, null}: but null is anything, too, so
+    that it would be both. It is anything."""
+    for schema in result.get("components", {}).get("schemas", {}).values():
+        for field in schema.get("properties", {}).values():
+            if field.get("oneOf") == [{}, {"type": "null"}]:
+                del field["oneOf"]
+    return result
+
+
 def _add_problems(operation: dict[str, Any], method: str, content: dict[str, Any]) -> None:
     parameters = operation.get("parameters", [])
     said = dict(_ALWAYS)
