@@ -258,7 +258,9 @@ class Walk:
         expect({device["state"] for device in devices} == {"held", "free"}, str(devices))
         allocations = self._allocations()
         expect([row["device"] for row in allocations] == [self.device], str(allocations))
-        lines = [row for row in self._api("charges/lines/")["lines"] if row["device_class"] == self.class_name]
+        lines = [
+            row for row in self._api("charges/lines/")["lines"] if row["device_class"] == self.class_name
+        ]
         expect(len(lines) == 1 and int(lines[0]["exact_numerator"]) > 0, str(lines))
         refused = requests.get(f"{self.stack.url}/api/v1/devices/", timeout=10)
         expect(refused.status_code == 401, f"without a token: {refused.status_code}")
