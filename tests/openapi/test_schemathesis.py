@@ -2,11 +2,14 @@
 says, and every answer has to be one that it says: status, type of content and every value. Never a 5xx."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import schemathesis
 from django.core.cache import cache
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -56,6 +59,17 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "person": ("mina",),
     "group_by": ("project", "day,product", "hour,person", "month,cost_centre,class,profile,cluster,kind"),
 }
+
+
+@pytest.fixture(autouse=True)
+def one_connection() -> Iterator[None]:
+    """Calls go to WSGI itself, within a test's transaction: the end of an answer would close its connection.
+    (Django's own test client does the same.)"""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
 
 
 @pytest.fixture(scope="module")
