@@ -195,6 +195,12 @@ def require_keeper_of_accounts(view: View[P, R]) -> View[P, R]:
     return _require(view, may_keep_accounts, _finance_only)
 
 
+def demand_administrator(user: User | AnonymousUser) -> None:
+    """PermissionDenied unless `user` is a platform administrator."""
+    if not may_administer(user):
+        raise PermissionDenied(_administrators_only())
+
+
 def demand_keeper_of_accounts(user: User) -> None:
     """PermissionDenied unless `user` is of finance or an administrator."""
     if not may_keep_accounts(user):

@@ -17,6 +17,7 @@ from django.core.exceptions import PermissionDenied, RequestDataTooBig, Validati
 from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template import loader
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views import defaults
 from rest_framework import exceptions, status
@@ -26,7 +27,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
 
-from portal import work_ids
+from portal import access, work_ids
+from portal.accounts.audit import source_ip
 from portal.accounts.models import User
 from portal.health import database_trouble
 from portal.idempotency.keeping import Attempt, once
@@ -226,6 +228,25 @@ class ApiView(APIView):
         if not isinstance(user, User):
             raise exceptions.NotAuthenticated
         return user
+
+    def administrator(self) -> None:
+        """Lets only administrators go on."""
+        access.demand_administrator(self.person)
+
+    def reader(self) -> None:
+        """Lets only those go on who read everything."""
+        if not access.may_read_everything(self.person):
+            raise PermissionDenied(_("Only platform administrators and auditors may read this."))
+
+    def values(self) -> Mapping[str, Any]:
+        """The body, for domain functions that read and check it themselves."""
+        if not isinstance(body := self.request.data, Mapping):
+            raise exceptions.ParseError(_("The body must be a JSON object."))
+        return body
+
+    def who(self) -> dict[str, Any]:
+        """Who changes something, when and from where, as domain functions take it."""
+        return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
 
 def _once(post: Callable[..., Response]) -> Callable[..., Response]:

@@ -76,7 +76,15 @@ def save(
     try:
         with transaction.atomic():
             changed.save()
-            _record(changed, before=before, after=as_dict(changed), user=user, now=now, ip=source_ip)
+            audit.record_edit(
+                kind="growable-pool",
+                target=changed,
+                before=before,
+                after=as_dict(changed),
+                actor=user,
+                now=now,
+                source_ip=source_ip,
+            )
     except IntegrityError:
         raise UnableToChangePool(
             {"name": [_("This is said of the pool already; change it there.")]}
@@ -87,31 +95,21 @@ def save(
 def remove(*, pool: GrowablePool, user: User, now: datetime, source_ip: str | None = None) -> None:
     """No longer say it."""
     with transaction.atomic():
-        _record(pool, before=as_dict(pool), after=None, user=user, now=now, ip=source_ip)
+        audit.record_edit(
+            kind="growable-pool",
+            target=pool,
+            before=as_dict(pool),
+            after=None,
+            actor=user,
+            now=now,
+            source_ip=source_ip,
+        )
         pool.delete()
 
 
 def as_dict(pool: GrowablePool) -> dict[str, Any]:
     """For audit entries, forms and REST."""
     return {"cluster": pool.cluster.name} | {name: getattr(pool, name) for name in COLUMNS}
-
-
-def _record(
-    pool: GrowablePool,
-    *,
-    before: dict[str, Any] | None,
-    after: dict[str, Any] | None,
-    user: User,
-    now: datetime,
-    ip: str | None,
-) -> None:
-    verb = "change" if before and after else "add" if after else "remove"
-    if before and after:
-        before, after = audit.changes(before, after)
-    audit.record(
-        now=now, actor=user, action=f"growable-pool.{verb}", target=pool, before=before, after=after,
-        source_ip=ip,
-    )  # fmt: skip
 
 
 # --- one reader per field ---------------------------------------------------------------------------

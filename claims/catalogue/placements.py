@@ -112,7 +112,15 @@ def save(
         for name, value in terms.columns.items():
             setattr(placement, name, value)
         placement.save()
-        _record(placement, before=before, after=as_dict(placement), user=user, now=now, ip=source_ip)
+        audit.record_edit(
+            kind="placement",
+            target=placement,
+            before=before,
+            after=as_dict(placement),
+            actor=user,
+            now=now,
+            source_ip=source_ip,
+        )
     return placement
 
 
@@ -127,7 +135,15 @@ def remove(
     """No longer serve the flavor there. Requests that were made go on. Raises UnableToChangeFlavor."""
     with transaction.atomic():
         claim_version(placement.flavor, seen_version=seen_version, user=user, now=now)
-        _record(placement, before=as_dict(placement), after=None, user=user, now=now, ip=source_ip)
+        audit.record_edit(
+            kind="placement",
+            target=placement,
+            before=as_dict(placement),
+            after=None,
+            actor=user,
+            now=now,
+            source_ip=source_ip,
+        )
         placement.delete()
 
 
@@ -148,29 +164,17 @@ def switch(
                 version=models.F("version") + 1, changed_at=now, changed_by=user
             )
             placement.refresh_from_db()
-            _record(
-                placement, before={"stage": before}, after={"stage": stage}, user=user, now=now, ip=source_ip
+            audit.record_edit(
+                kind="placement",
+                target=placement,
+                before={"stage": before},
+                after={"stage": stage},
+                actor=user,
+                now=now,
+                source_ip=source_ip,
             )
 
 
 def as_dict(placement: Placement) -> dict[str, Any]:
     """For audit entries, forms and REST."""
     return {"cluster": placement.cluster.name} | {name: getattr(placement, name) for name in COLUMNS}
-
-
-def _record(
-    placement: Placement,
-    *,
-    before: dict[str, Any] | None,
-    after: dict[str, Any] | None,
-    user: User,
-    now: datetime,
-    ip: str | None,
-) -> None:
-    verb = "change" if before and after else "add" if after else "remove"
-    if before and after:
-        before, after = audit.changes(before, after)
-    audit.record(
-        now=now, actor=user, action=f"placement.{verb}", target=placement, before=before, after=after,
-        source_ip=ip,
-    )  # fmt: skip

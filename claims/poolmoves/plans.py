@@ -107,7 +107,15 @@ def save(
                 plan = PoolPlan.objects.create(created_at=now, **columns)
             else:
                 _claim(plan, seen_version=seen_version, **columns)
-            _record(plan, before=before, after=as_dict(plan), user=user, now=now, ip=source_ip)
+            audit.record_edit(
+                kind="pool-plan",
+                target=plan,
+                before=before,
+                after=as_dict(plan),
+                actor=user,
+                now=now,
+                source_ip=source_ip,
+            )
     except IntegrityError:
         raise UnableToPlan(
             {"name": [_("This pool of the cluster has a plan already; change it there.")]}
@@ -120,7 +128,15 @@ def remove(*, plan: PoolPlan, user: User, now: datetime, source_ip: str | None =
     with transaction.atomic():
         if plan.drills.exclude(state="finished").exists():
             raise UnableToPlan({WHOLE: [_("A drill of this pool is under way: end it first.")]})
-        _record(plan, before=as_dict(plan), after=None, user=user, now=now, ip=source_ip)
+        audit.record_edit(
+            kind="pool-plan",
+            target=plan,
+            before=as_dict(plan),
+            after=None,
+            actor=user,
+            now=now,
+            source_ip=source_ip,
+        )
         plan.delete()
 
 
@@ -153,24 +169,6 @@ def _claim(plan: PoolPlan, *, seen_version: int, **columns: Any) -> None:
 def as_dict(plan: PoolPlan) -> dict[str, Any]:
     """For audit entries, forms and REST."""
     return {"cluster": plan.cluster.name} | {name: getattr(plan, name) for name in COLUMNS}
-
-
-def _record(
-    plan: PoolPlan,
-    *,
-    before: dict[str, Any] | None,
-    after: dict[str, Any] | None,
-    user: User,
-    now: datetime,
-    ip: str | None,
-) -> None:
-    verb = "change" if before and after else "add" if after else "remove"
-    if before and after:
-        before, after = audit.changes(before, after)
-    audit.record(
-        now=now, actor=user, action=f"pool-plan.{verb}", target=plan, before=before, after=after,
-        source_ip=ip,
-    )  # fmt: skip
 
 
 # --- one reader per field ---------------------------------------------------------------------------

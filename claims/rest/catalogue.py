@@ -1,14 +1,11 @@
 """REST of the catalogue under /api/v1/: flavors with what is free of them, and, for administrators, making
 and changing them. The same domain functions as the pages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404
-from django.utils import timezone
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import exceptions, status
 from rest_framework.request import Request as ApiRequest
@@ -30,7 +27,6 @@ from claims.rest.catalogue_answers import (
     told,
 )
 from portal import access
-from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView, Problem
 
@@ -43,23 +39,12 @@ class _Catalogue(ApiView):
     # Changing something needs the scope of administration: `portal.rest_defaults`.
     required_scope = Scope.INVENTORY
 
-    def administrator(self) -> None:
-        """Lets only administrators go on."""
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
-
     def flavor(self, slug: str) -> Flavor:
         """The flavor, if the caller may see it."""
         found = Flavor.objects.visible_to(self.person).filter(slug=slug).first()
         if found is None:
             raise Http404
         return found
-
-    def values(self) -> Mapping[str, Any]:
-        body = self.request.data
-        if not isinstance(body, Mapping):
-            raise exceptions.ParseError(_("The body must be a JSON object."))
-        return body
 
     def version(self) -> int:
         try:
@@ -78,9 +63,6 @@ class _Catalogue(ApiView):
             raise exceptions.ValidationError(
                 {("non_field_errors" if name == WHOLE else name): said for name, said in error.errors.items()}
             ) from error
-
-    def who(self) -> dict[str, Any]:
-        return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
     def answer(self, flavor: Flavor, code: int = status.HTTP_200_OK) -> Response:
         return Response(

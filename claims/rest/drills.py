@@ -1,12 +1,10 @@
 """REST of lifecycle drills, under /api/v1/."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
 from rest_framework import exceptions, serializers, status
@@ -21,8 +19,6 @@ from claims.models import Drill
 from claims.rest.answers import ProblemOut
 from claims.views.drills import drill_or_404, run_as
 from claims.views.poolmoves import plan_or_404
-from portal import access
-from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView
 
@@ -92,30 +88,12 @@ class _Drills(ApiView):
     # Changing something needs the scope of administration: `portal.rest_defaults`.
     required_scope = Scope.INVENTORY
 
-    def administrator(self) -> None:
-        """Lets only administrators go on."""
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
-
-    def reader(self) -> None:
-        """Lets only those go on who read everything."""
-        if not access.may_read_everything(self.person):
-            raise PermissionDenied(_("Only platform administrators and auditors may read this."))
-
-    def values(self) -> Mapping[str, Any]:
-        if not isinstance(body := self.request.data, Mapping):
-            raise exceptions.ParseError(_("The body must be a JSON object."))
-        return body
-
     def change(self, change: Callable[[], T]) -> T:
         """Makes the change; what the domain refuses becomes a problem document."""
         try:
             return change()
         except UnableToDrill as error:
             raise exceptions.ValidationError(error.errors) from error
-
-    def who(self) -> dict[str, Any]:
-        return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
     def answer(self, key: uuid.UUID, *, code: int = status.HTTP_200_OK) -> Response:
         return Response(report.document(drill_or_404(key)), status=code)

@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -123,10 +122,6 @@ _REFUSED = {400: ProblemOut, 403: ProblemOut, 404: ProblemOut, 409: ProblemOut}
 
 class _Templates(ApiView):
     required_scope = Scope.INVENTORY
-
-    def administrator(self) -> None:
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
 
     def template(self, slug: str) -> LaunchTemplate:
         rows = LaunchTemplate.objects.all()

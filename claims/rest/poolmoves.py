@@ -1,13 +1,11 @@
 """REST of node pools that go from a Device Plugin to DRA, under /api/v1/."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import exceptions, serializers, status
@@ -22,8 +20,6 @@ from claims.poolmoves.plans import UnableToPlan
 from claims.rest.answers import ProblemOut
 from claims.views.poolmoves import plan_or_404
 from claims.views.statements import zone
-from portal import access
-from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView, Problem
 
@@ -145,21 +141,6 @@ class _Plans(ApiView):
     # Changing something needs the scope of administration: `portal.rest_defaults`.
     required_scope = Scope.INVENTORY
 
-    def administrator(self) -> None:
-        """Lets only administrators go on."""
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
-
-    def reader(self) -> None:
-        """Lets only those go on who read everything."""
-        if not access.may_read_everything(self.person):
-            raise PermissionDenied(_("Only platform administrators and auditors may read this."))
-
-    def values(self) -> Mapping[str, Any]:
-        if not isinstance(body := self.request.data, Mapping):
-            raise exceptions.ParseError(_("The body must be a JSON object."))
-        return body
-
     def text(self, name: str, limit: int) -> str:
         """A text of the body."""
         try:
@@ -183,9 +164,6 @@ class _Plans(ApiView):
                 said = " ".join(text for many in error.errors.values() for text in many)
                 raise Problem(said, code="conflict", status_code=409) from error
             raise exceptions.ValidationError(error.errors) from error
-
-    def who(self) -> dict[str, Any]:
-        return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
     def look(self, plan: PoolPlan) -> planner.Planner:
         now = timezone.now()

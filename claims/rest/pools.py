@@ -1,13 +1,10 @@
 """REST of node pools that can grow, under /api/v1/."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
 from rest_framework import exceptions, serializers, status
 from rest_framework.request import Request as ApiRequest
@@ -17,8 +14,6 @@ from claims.catalogue import growable
 from claims.catalogue.growable import UnableToChangePool
 from claims.models import GrowablePool
 from claims.rest.answers import ProblemOut
-from portal import access
-from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView
 
@@ -75,30 +70,12 @@ class _Pools(ApiView):
     # Changing something needs the scope of administration: `portal.rest_defaults`.
     required_scope = Scope.INVENTORY
 
-    def administrator(self) -> None:
-        """Lets only administrators go on."""
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
-
-    def reader(self) -> None:
-        """Lets only those go on who read everything."""
-        if not access.may_read_everything(self.person):
-            raise PermissionDenied(_("Only platform administrators and auditors may read this."))
-
-    def values(self) -> Mapping[str, Any]:
-        if not isinstance(body := self.request.data, Mapping):
-            raise exceptions.ParseError(_("The body must be a JSON object."))
-        return body
-
     def change(self, change: Callable[[], T]) -> T:
         """Makes the change; what the domain refuses becomes a problem document."""
         try:
             return change()
         except UnableToChangePool as error:
             raise exceptions.ValidationError(error.errors) from error
-
-    def who(self) -> dict[str, Any]:
-        return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
 
 @extend_schema_view(get=extend_schema(tags=["catalogue"]))

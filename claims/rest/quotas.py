@@ -2,14 +2,12 @@
 The same domain functions as the pages. (`/quotas/` are the ResourceQuotas that clusters have.)"""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import exceptions, serializers, status
@@ -144,11 +142,6 @@ class _Quotas(ApiView):
     # Changing something needs the scope of administration: `portal.rest_defaults`.
     required_scope = Scope.CHARGEBACK
 
-    def administrator(self) -> None:
-        """Lets only administrators go on."""
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
-
     def visible(self) -> QuerySet[Quota]:
         return Quota.objects.all().visible_to(self.person).select_related("project", "flavor")
 
@@ -158,12 +151,6 @@ class _Quotas(ApiView):
         if found is None:
             raise Http404
         return found
-
-    def values(self) -> Mapping[str, Any]:
-        body = self.request.data
-        if not isinstance(body, Mapping):
-            raise exceptions.ParseError(_("The body must be a JSON object."))
-        return body
 
     def version(self) -> int:
         try:
@@ -182,9 +169,6 @@ class _Quotas(ApiView):
             raise exceptions.ValidationError(
                 {("non_field_errors" if name == WHOLE else name): said for name, said in error.errors.items()}
             ) from error
-
-    def who(self) -> dict[str, Any]:
-        return {"user": self.person, "now": timezone.now(), "source_ip": source_ip(self.request)}
 
     def answer(self, quota: Quota, code: int = status.HTTP_200_OK) -> Response:
         now = timezone.now()

@@ -1,14 +1,11 @@
 """REST of the checklist of a cluster's readiness; for administrators and auditors."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import exceptions, serializers
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -16,8 +13,6 @@ from claims.asks.reading import WrongValue, read_flag, read_text
 from claims.readiness import notes
 from claims.rest.answers import ProblemOut
 from inventory.models import Cluster
-from portal import access
-from portal.accounts.audit import source_ip
 from portal.api import ApiView, Scope
 
 
@@ -63,8 +58,7 @@ class ReadinessView(ApiView):
     @extend_schema(tags=["inventory"], responses={200: ReadinessOut, 403: ProblemOut, 404: ProblemOut})
     def get(self, _request: Request, name: str) -> Response:
         """Whether a cluster is ready for production: each point with what was seen, or who signed for it."""
-        if not access.may_read_everything(self.person):
-            raise PermissionDenied(_("Only platform administrators and auditors may read this."))
+        self.reader()
         return self._answer(get_object_or_404(Cluster, name=name))
 
     @extend_schema(
@@ -79,13 +73,11 @@ class ReadinessView(ApiView):
             )
         ],
     )
-    def post(self, request: Request, name: str) -> Response:
+    def post(self, _request: Request, name: str) -> Response:
         """Sign for a point, or take that back."""
-        if not access.may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
+        self.administrator()
         cluster = get_object_or_404(Cluster, name=name)
-        if not isinstance(body := request.data, Mapping):
-            raise exceptions.ParseError(_("The body must be a JSON object."))
+        body = self.values()
         field = "point"
         try:
             point = read_text(body, "point", limit=40)
@@ -98,9 +90,7 @@ class ReadinessView(ApiView):
                 point=point,
                 note=note,
                 settled=settled,
-                user=self.person,
-                now=timezone.now(),
-                source_ip=source_ip(request),
+                **self.who(),
             )
         except WrongValue as error:
             raise exceptions.ValidationError({field: [str(error)]}) from error

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, time
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -52,8 +51,7 @@ def ledger_policy(request: HttpRequest) -> HttpResponse:
     now, user = timezone.now(), person(request)
     form = PolicyForm(request.POST if request.method == "POST" else None, initial={"bound": Bound.TENANT})
     if request.method == "POST":
-        if not access.may_administer(user):
-            raise PermissionDenied(_("Only platform administrators may do this."))
+        access.demand_administrator(user)
         if form.is_valid():
             try:
                 since = _day(form.cleaned_data["valid_from"])

@@ -20,7 +20,7 @@ from inventory.api_clusters import Administered
 from inventory.filters import clean_text
 from inventory.models import ClassProposal, ClassVersion, Cluster, ProposalEntry, ProposalTarget
 from inventory.proposals import deciding, drawing, reading, roll_out, rules
-from portal.access import may_administer, may_read_everything
+from portal.access import may_read_everything
 from portal.accounts import audit
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView, Problem
@@ -244,7 +244,7 @@ class ProposalListView(ReadByReviewers, ApiListView):
     )
     def post(self, request: Request) -> Response:
         """Propose a change; nothing is changed before it is approved."""
-        _demand_administrator(self)
+        self.administrator()
         serializer = ClassProposalIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         asked = serializer.validated_data
@@ -294,11 +294,6 @@ def _clusters(names: list[str]) -> list[Cluster]:
                 "clusters", _("There is no cluster “%(name)s”.") % {"name": name[:63]}
             )
     return [found[name] for name in names]
-
-
-def _demand_administrator(view: ApiView) -> None:
-    if not may_administer(view.person):
-        raise PermissionDenied(_("Only platform administrators may do this."))
 
 
 class ProposalDetailView(ReadByReviewers):

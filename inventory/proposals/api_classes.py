@@ -6,7 +6,6 @@ proposal is the way.
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -21,9 +20,7 @@ from inventory.api_clusters import Administered
 from inventory.class_history import MAX_REASON
 from inventory.models import Cluster, DeviceClass
 from inventory.proposals import drawing, reading, rules
-from portal.access import may_administer
 from portal.accounts import audit
-from portal.accounts.models import User
 from portal.api import Problem
 from portal.texts import searched
 
@@ -87,7 +84,7 @@ class ClassListView(DeviceClassListView):
     )
     def post(self, request: Request) -> Response:
         """Create a class at once, after its rehearsal. Administrators only."""
-        _demand_administrator(self.person)
+        self.administrator()
         serializer = ClassCreateIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         asked = serializer.validated_data
@@ -126,7 +123,7 @@ class ClassDetailView(DeviceClassDetailView):
     def put(self, request: Request, cluster: str, name: str) -> Response:
         """Change a class at once, after its rehearsal; a change by somebody else meanwhile is a conflict.
         Administrators only."""
-        _demand_administrator(self.person)
+        self.administrator()
         found = get_object_or_404(
             DeviceClass.objects.select_related("cluster"), cluster__name=cluster, name=name
         )
@@ -162,7 +159,7 @@ class ClassDetailView(DeviceClassDetailView):
     def delete(self, request: Request, cluster: str, name: str) -> Response:
         """Delete a class at once. One that is used only with its name as `confirmed`; the refusal names the
         users. Administrators only."""
-        _demand_administrator(self.person)
+        self.administrator()
         found = get_object_or_404(
             DeviceClass.objects.select_related("cluster"), cluster__name=cluster, name=name
         )
@@ -202,11 +199,6 @@ class ClassEffectView(Administered):
 
 
 # --- inside -------------------------------------------------------------------------------------------
-
-
-def _demand_administrator(user: User) -> None:
-    if not may_administer(user):
-        raise PermissionDenied(_("Only platform administrators may do this."))
 
 
 def _found(cluster: str, name: str) -> DeviceClass:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -30,7 +29,7 @@ from inventory.taints.blast import blast_of
 from inventory.taints.drains import LIVING, MAX_MESSAGE, MAX_REASON, MovedMeanwhile, UnableToDrain
 from inventory.taints.history import taint_of
 from inventory.taints.places import UnableToPlace, selectors_at
-from portal.access import may_administer, may_read_everything
+from portal.access import may_read_everything
 from portal.accounts import audit
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView, Problem
@@ -106,7 +105,7 @@ class DrainListView(ApiListView):
     )
     def post(self, request: Request) -> Response:
         """Begin: collect who is there. Nothing happens on the cluster yet."""
-        _demand_administrator(self.person)
+        self.administrator()
         serializer = DrainIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         values = serializer.validated_data
@@ -137,7 +136,7 @@ class _StepView(ApiView):
         self, request: Request, key: UUID, kind: type[StepIn], step: Callable[..., object], *names: str
     ) -> Response:
         """Read the body, take the step with its values, and tell how it is then."""
-        _demand_administrator(self.person)
+        self.administrator()
         serializer = kind(data=request.data)
         serializer.is_valid(raise_exception=True)
         values = serializer.validated_data
@@ -171,7 +170,7 @@ class DrainEvictView(_StepView):
     @extend_schema(request=EvictIn, responses=DrainDetailOut, tags=["drains"])
     def post(self, request: Request, key: UUID) -> Response:
         """Have the Pods that are still there evicted."""
-        _demand_administrator(self.person)
+        self.administrator()
         serializer = EvictIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         drain, now = get_drain_or_404(self.person, key), timezone.now()
@@ -241,11 +240,6 @@ def _projects(person: Any) -> Any:
     from portal.accounts.models import Project
 
     return Project.objects.all().detailed_to(person)
-
-
-def _demand_administrator(person: Any) -> None:
-    if not may_administer(person):
-        raise PermissionDenied(_("Only platform administrators may do this."))
 
 
 def _problem(refused: UnableToDrain) -> Problem:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
@@ -23,7 +22,6 @@ from inventory.taints import keeping, maintenance
 from inventory.taints.api_answers import EFFECT_OR_NOTHING, MaintenanceOut, maintenance_answer
 from inventory.taints.maintenance import MAX_REASON, ChangedMeanwhile, Terms, UnableToPlan
 from inventory.taints.places import MOST_DEVICES, UnableToPlace, Where, lines_of, read_place
-from portal.access import may_administer
 from portal.accounts import audit
 from portal.accounts.models import ApiToken
 from portal.api import ApiView, Problem
@@ -127,7 +125,7 @@ class MaintenanceListView(InventoryListView):
     )
     def post(self, request: Request) -> Response:
         """Plan maintenance. It begins at its time, or at once."""
-        _demand_administrator(self)
+        self.administrator()
         serializer = MaintenanceIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         values, now = serializer.validated_data, timezone.now()
@@ -153,7 +151,7 @@ class MaintenanceDetailView(ApiView):
     @extend_schema(request=MaintenanceChangeIn, responses=MaintenanceOut, tags=["maintenance"])
     def put(self, request: Request, key: UUID) -> Response:
         """Change its terms; of what is under way the end, the reason and the taint."""
-        _demand_administrator(self)
+        self.administrator()
         serializer = MaintenanceChangeIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         values, now, found = serializer.validated_data, timezone.now(), _or_404(key)
@@ -174,7 +172,7 @@ class MaintenanceCancelView(ApiView):
     @extend_schema(request=VersionIn, responses=MaintenanceOut, tags=["maintenance"])
     def post(self, request: Request, key: UUID) -> Response:
         """Call it off, or end what is under way now."""
-        _demand_administrator(self)
+        self.administrator()
         serializer = VersionIn(data=request.data)
         serializer.is_valid(raise_exception=True)
         now, found = timezone.now(), _or_404(key)
@@ -197,11 +195,6 @@ def _or_404(key: UUID) -> Maintenance:
         return get_object_or_404(Maintenance.objects.select_related("cluster"), key=key)
     except OverflowError:
         raise Http404 from None
-
-
-def _demand_administrator(view: ApiView | InventoryListView) -> None:
-    if not may_administer(view.person):
-        raise PermissionDenied(_("Only platform administrators may do this."))
 
 
 def _terms(values: dict[str, Any]) -> Terms:

@@ -83,6 +83,27 @@ def changes(
     return ({n: before[n] for n in names if n in before}, {n: after[n] for n in names if n in after})
 
 
+def record_edit(
+    *,
+    kind: str,
+    target: Model,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+    actor: User | None,
+    now: datetime,
+    source_ip: str | None,
+) -> None:
+    """That `target` was added (no `before`), changed or removed (no `after`), as the action `kind.add`,
+    `kind.change` or `kind.remove`; of a change only what differs."""
+    verb = "change" if before and after else "add" if after else "remove"
+    if before and after:
+        before, after = changes(before, after)
+    record(
+        now=now, actor=actor, action=f"{kind}.{verb}", target=target, before=before, after=after,
+        source_ip=source_ip,
+    )  # fmt: skip
+
+
 def source_ip(request: HttpRequest) -> str | None:
     """Where a request came from: the peer, or what the trusted proxies in front say of it.
 
