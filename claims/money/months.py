@@ -4,10 +4,11 @@ A month has as many hours as it has there: one less or more where the clocks cha
 """
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, time, tzinfo
 from typing import NamedTuple, Self
 from zoneinfo import ZoneInfo
 
+from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
 _WRITTEN = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
@@ -70,3 +71,15 @@ def months(start: datetime, end: datetime, zone: tzinfo) -> list[Month]:
         found.append(month)
         month = month.next()
     return found
+
+
+def midnight_of(typed: str, zone: tzinfo) -> datetime | None:
+    """When a typed date ("2026-03-01") begins in `zone`, in UTC; None where it is no date that the desk
+    keeps."""
+    try:
+        day = parse_date(typed)
+    except ValueError:
+        return None
+    if day is None or not FIRST_YEAR < day.year <= LAST_YEAR:
+        return None
+    return datetime.combine(day, time(), tzinfo=zone).astimezone(UTC)

@@ -69,6 +69,12 @@ def checklist(cluster: Cluster, *, now: datetime) -> list[Judged]:
     return [Judged(point, point.judge(cluster, now), latest.get(point.code)) for point in POINTS]
 
 
+def judged(cluster: Cluster, point: Point, *, now: datetime) -> Judged:
+    """One point of the checklist, without the others."""
+    notes = ReadinessNote.objects.filter(cluster=cluster, point=point.code).select_related("person")
+    return Judged(point, point.judge(cluster, now), notes.order_by("at", "pk").last())
+
+
 def history(cluster: Cluster, point: str) -> Sequence[ReadinessNote]:
     """All that was ever signed for a point, the newest first."""
     notes = ReadinessNote.objects.filter(cluster=cluster, point=point).select_related("person")

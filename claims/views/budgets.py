@@ -1,13 +1,12 @@
 """A project's budget with its forecast, and the cost centres that it belonged to."""
 
-from datetime import UTC, datetime, time
+from datetime import datetime
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
@@ -16,7 +15,7 @@ from claims.models import Budget, CostCentre
 from claims.money import budgets, centres, reconciling
 from claims.money.budgets import THRESHOLDS, UnableToBudget
 from claims.money.centres import UnableToAssign
-from claims.money.months import FIRST_YEAR, LAST_YEAR, Month
+from claims.money.months import Month, midnight_of
 from claims.views.statements import zone
 from portal import access, htmx
 from portal.access import person
@@ -143,10 +142,7 @@ def cost_centres(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _day(typed: str) -> datetime:
     """Midnight of a date in the organisation's zone."""
-    try:
-        day = parse_date(typed)
-    except ValueError:
-        day = None
-    if day is None or not FIRST_YEAR < day.year <= LAST_YEAR:
+    found = midnight_of(typed, zone())
+    if found is None:
         raise UnableToAssign(_("Write a date such as 2026-03-01."), field="valid_from")
-    return datetime.combine(day, time(), tzinfo=zone()).astimezone(UTC)
+    return found

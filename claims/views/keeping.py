@@ -1,7 +1,7 @@
 """How the accounts are kept: which bound of an uncertain time is billed, and whose programs are told of
 statements."""
 
-from datetime import UTC, datetime, time
+from datetime import datetime
 
 from django import forms
 from django.conf import settings
@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_http_methods
@@ -18,7 +17,7 @@ from claims.ledger import keeping
 from claims.ledger.page import bound_now
 from claims.models import Bound, LedgerPolicy, StatementHook
 from claims.money import announcing
-from claims.money.months import FIRST_YEAR, LAST_YEAR
+from claims.money.months import midnight_of
 from claims.views.statements import zone
 from portal import access, htmx
 from portal.access import person
@@ -76,13 +75,10 @@ def _day(typed: str) -> datetime | None:
     """Midnight of a date in the organisation's zone; None = now."""
     if not typed:
         return None
-    try:
-        day = parse_date(typed)
-    except ValueError:
-        day = None
-    if day is None or not FIRST_YEAR < day.year <= LAST_YEAR:
+    found = midnight_of(typed, zone())
+    if found is None:
         raise keeping.UnableToSetPolicy("from", _("Write a date such as 2026-03-01."))
-    return datetime.combine(day, time(), tzinfo=zone()).astimezone(UTC)
+    return found
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

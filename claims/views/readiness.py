@@ -76,7 +76,7 @@ def readiness_sign(request: HttpRequest, name: str, point: str) -> HttpResponse:
         else:
             messages.success(request, _("Kept, with your name and the time."))
             return htmx.redirect(request, "cluster-readiness", name)
-    judged = next(p for p in notes.checklist(cluster, now=timezone.now()) if p.point.code == point)
+    judged = notes.judged(cluster, BY_CODE[point], now=timezone.now())
     context = {"cluster": cluster, "judged": judged, "form": form, "history": notes.history(cluster, point)}
     return render(request, "claims/readiness_sign.html", context, status=status)
 
