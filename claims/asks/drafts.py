@@ -10,7 +10,7 @@ from django.http import Http404
 from django.utils.translation import gettext as _
 
 from claims.asks.again import as_text
-from claims.asks.reading import WHOLE, WrongValue, read_text
+from claims.asks.reading import WHOLE, WrongValue, WrongValues, read_text
 from claims.models import Draft, Request
 from portal.accounts import audit
 from portal.accounts.models import User
@@ -20,12 +20,8 @@ MAX_OF_A_PERSON = 50
 MAX_VALUE = 12_000
 
 
-class UnableToKeep(Exception):
+class UnableToKeep(WrongValues):
     """`errors` maps field names (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 def keep(

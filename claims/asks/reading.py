@@ -16,6 +16,16 @@ class WrongValue(Exception):
     """One field is wrong; the message is for people."""
 
 
+class WrongValues(Exception):
+    """What was wanted cannot be. `errors` maps field names (or WHOLE) to messages for people; `conflict` =
+    somebody else was faster."""
+
+    def __init__(self, errors: Mapping[str, list[str]], *, conflict: bool = False) -> None:
+        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
+        self.errors = dict(errors)
+        self.conflict = conflict
+
+
 def read_text(values: Mapping[str, object], name: str, *, limit: int = 0) -> str:
     """A stripped text without control characters; "" when it is not there. `limit` in characters, 0 =
     none."""

@@ -12,7 +12,7 @@ from django.http import Http404
 from django.utils.translation import gettext as _
 
 from claims.asks.again import as_text
-from claims.asks.reading import WrongValue, read_text
+from claims.asks.reading import WrongValue, WrongValues, read_text
 from claims.models import SavedRequest
 from portal import access, texts
 from portal.accounts import audit
@@ -24,12 +24,8 @@ MAX_OF_A_PERSON = 100
 MAX_VALUE = 12_000
 
 
-class UnableToSave(Exception):
+class UnableToSave(WrongValues):
     """`errors` maps field names ("name", "project", …) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 def save(

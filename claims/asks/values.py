@@ -1,10 +1,10 @@
 """An ask as values: what of it could be read so far, and the complete one."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from claims.asks.options import Options
+from claims.asks.reading import WrongValues
 from claims.catalogue.backends import Choice
 from claims.catalogue.stock import wish_of
 from claims.models import Flavor, Placement, Request
@@ -13,12 +13,8 @@ from inventory.models import Cluster, DeviceClass, DeviceProfile
 from portal.accounts.models import Project, User
 
 
-class UnableToSubmit(Exception):
+class UnableToSubmit(WrongValues):
     """The ask cannot be accepted. `errors` maps field names (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 @dataclass(frozen=True, kw_only=True)

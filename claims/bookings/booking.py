@@ -18,7 +18,7 @@ from django.http import Http404
 from django.utils.translation import gettext as _
 
 from claims.asks.judging import parse_key
-from claims.asks.reading import WHOLE
+from claims.asks.reading import WHOLE, WrongValues
 from claims.asks.values import UnableToSubmit
 from claims.bookings import news
 from claims.bookings.reading import Wanted, read
@@ -40,12 +40,8 @@ MAX_OPEN = 20
 GIVABLE = (State.WAITING_FOR_APPROVAL, State.BOOKED)
 
 
-class UnableToBook(Exception):
+class UnableToBook(WrongValues):
     """Nothing was booked. `errors` maps field names (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 class UnableToCancel(Exception):

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 
 from claims.asks.reading import (
     WrongValue,
+    WrongValues,
     read_choice,
     read_flag,
     read_integer,
@@ -35,13 +36,8 @@ MAX_BOOKABLE_DAYS = 365
 MAX_IDLE_HOURS = 30 * 24
 
 
-class UnableToChangeFlavor(Exception):
+class UnableToChangeFlavor(WrongValues):
     """`errors` maps field names (or WHOLE) to messages; `conflict` = somebody else was faster."""
-
-    def __init__(self, errors: Mapping[str, list[str]], *, conflict: bool = False) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
-        self.conflict = conflict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from claims.asks.reading import WrongValue, read_integer, read_quantity, read_text
+from claims.asks.reading import WrongValue, WrongValues, read_integer, read_quantity, read_text
 from claims.catalogue.placement_terms import read_labels, read_resource
 from claims.models import GrowablePool
 from inventory.models import Cluster
@@ -23,12 +23,8 @@ COLUMNS = (
 )
 
 
-class UnableToChangePool(Exception):
+class UnableToChangePool(WrongValues):
     """What was said of a pool cannot be. `errors` maps fields (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 @dataclass(frozen=True, kw_only=True)

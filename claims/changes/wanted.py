@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from claims.asks.again import values_of
 from claims.asks.judging import understand
-from claims.asks.reading import WHOLE
+from claims.asks.reading import WHOLE, WrongValues
 from claims.asks.values import Ask, UnableToSubmit
 from claims.models import Request, RequestChange
 from claims.money.budget_guard import refuse_spent
@@ -24,12 +24,8 @@ FIELDS = (*REPLACING, "duration_hours", "purpose")
 TYPED = {"count": "count", "min_memory": "min_memory", "duration": "duration_hours", "purpose": "purpose"}
 
 
-class UnableToChangeRequest(Exception):
+class UnableToChangeRequest(WrongValues):
     """Nothing was changed. `errors` maps field names (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 @dataclass(frozen=True, kw_only=True)

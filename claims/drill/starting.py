@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from claims.asks.reading import WHOLE, WrongValue, read_integer, read_many, read_text
+from claims.asks.reading import WHOLE, WrongValue, WrongValues, read_integer, read_many, read_text
 from claims.catalogue.tolerations import read_tolerations
 from claims.drill.free import free_in_pool
 from claims.drill.hands import claim_of, pod_of
@@ -37,12 +37,8 @@ State = Drill.State
 StepState = DrillStep.State
 
 
-class UnableToDrill(Exception):
+class UnableToDrill(WrongValues):
     """`errors` maps fields (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from claims.asks.judging import namespaces_of, parse_key
-from claims.asks.reading import WHOLE
+from claims.asks.reading import WHOLE, WrongValues
 from claims.asks.values import UnableToSubmit
 from claims.launches import manifests as launch_manifests
 from claims.launches.manifests import LAUNCH_LABEL
@@ -48,12 +48,8 @@ OVER = (Request.State.ENDING, *FINAL_STATES)
 THERE = (State.STARTING, State.STARTED, State.STOPPING)
 
 
-class UnableToLaunch(Exception):
+class UnableToLaunch(WrongValues):
     """`errors` maps names of parameters (or WHOLE) to messages for people."""
-
-    def __init__(self, errors: Mapping[str, list[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
 
 
 def start(

@@ -15,7 +15,15 @@ from django.core.validators import validate_slug
 from django.forms import ValidationError
 from django.utils.translation import gettext as _
 
-from claims.asks.reading import WrongValue, read_choice, read_integer, read_many, read_quantity, read_text
+from claims.asks.reading import (
+    WrongValue,
+    WrongValues,
+    read_choice,
+    read_integer,
+    read_many,
+    read_quantity,
+    read_text,
+)
 from claims.models import Flavor, LaunchTemplate
 from portal import texts
 from portal.accounts.models import Project
@@ -40,13 +48,8 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+", re.ASCII)
 
 
-class UnableToChangeLaunch(Exception):
+class UnableToChangeLaunch(WrongValues):
     """`errors` maps field names to messages; `conflict` = somebody else was faster."""
-
-    def __init__(self, errors: Mapping[str, list[str]], *, conflict: bool = False) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
-        self.conflict = conflict
 
 
 @dataclass(frozen=True, kw_only=True)

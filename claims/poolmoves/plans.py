@@ -9,7 +9,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from claims.asks.reading import WHOLE, WrongValue, read_choice, read_text
+from claims.asks.reading import WHOLE, WrongValue, WrongValues, read_choice, read_text
 from claims.catalogue.placement_terms import read_labels, read_resource
 from claims.models import PoolPlan
 from inventory.models import Cluster
@@ -26,14 +26,9 @@ MAX_REASON = 4000
 Stage = PoolPlan.Stage
 
 
-class UnableToPlan(Exception):
+class UnableToPlan(WrongValues):
     """What was wanted of a plan cannot be. `errors` maps fields (or WHOLE) to messages for people; `conflict`
     = somebody else was faster, or what was looked at has changed."""
-
-    def __init__(self, errors: Mapping[str, list[str]], *, conflict: bool = False) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
-        self.conflict = conflict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db import models, transaction
 from django.utils.translation import gettext as _
 
-from claims.asks.reading import WHOLE, WrongValue, read_choice, read_flag, read_text
+from claims.asks.reading import WHOLE, WrongValue, WrongValues, read_choice, read_flag, read_text
 from claims.history.intervals import parse_moment
 from claims.models import Flavor, Quota, Request
 from claims.quotas.cluster import Wanted, wanted_of
@@ -36,13 +36,8 @@ MAX_NOTE = 500
 NO_PIECE = Piece()
 
 
-class UnableToChangeQuota(Exception):
+class UnableToChangeQuota(WrongValues):
     """`errors` maps field names (or WHOLE) to messages; `conflict` = somebody else was faster."""
-
-    def __init__(self, errors: Mapping[str, list[str]], *, conflict: bool = False) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(said)}" for name, said in errors.items()))
-        self.errors = dict(errors)
-        self.conflict = conflict
 
 
 @dataclass(frozen=True, kw_only=True)
