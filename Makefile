@@ -56,6 +56,7 @@ audit: $(VENV)/.dev ## look for known faults of what is installed (needs the adv
 
 lock: $(VENV)/.dev ## resolve the pins anew
 	$(UV_COMPILE) requirements/base.in -o requirements/base.txt
+	$(UV_COMPILE) requirements/tracing.in -o requirements/tracing.txt
 	$(UV_COMPILE) requirements/dev.in -o requirements/dev.txt
 	npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
 
