@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, ValidationError
-from django.db import DataError, InterfaceError, OperationalError
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template import loader
 from django.utils import timezone
@@ -22,7 +22,6 @@ from django.utils.translation import gettext as _
 from django.views import defaults
 from rest_framework import exceptions, status
 from rest_framework.generics import GenericAPIView, ListAPIView
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView, set_rollback
@@ -30,6 +29,7 @@ from rest_framework.views import APIView, set_rollback
 from portal import access, work_ids
 from portal.accounts.audit import source_ip
 from portal.accounts.models import User
+from portal.cursors import CursorPages
 from portal.health import database_trouble
 from portal.idempotency.keeping import Attempt, once
 from portal.rest_defaults import BoundedJSONParser, HasScope, Scope
@@ -268,34 +268,6 @@ def _once(post: Callable[..., Response]) -> Callable[..., Response]:
 
 class ApiGenericView(ApiView, GenericAPIView[Any]):
     """The same over a queryset and a serializer."""
-
-
-class CursorPages(CursorPagination):
-    """Cursor paging, newest first unless the view's `ordering` says otherwise."""
-
-    page_size = 100
-    max_page_size = 1000
-    page_size_query_param = "limit"
-    ordering = "-id"
-
-    def get_ordering(
-        self,
-        request: Request,  # noqa: ARG002 - DRF's signature
-        queryset: Any,  # noqa: ARG002 - DRF's signature
-        view: Any,
-    ) -> tuple[str, ...]:
-        ordering = getattr(view, "ordering", self.ordering)
-        return (ordering,) if isinstance(ordering, str) else tuple(ordering)
-
-    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
-        try:
-            found: list[Any] | None = super().paginate_queryset(queryset, request, view)
-        except (ValidationError, ValueError, OverflowError, DataError) as error:
-            if self.cursor_query_param not in request.query_params:
-                raise
-            # Well-formed on its outside; the position within is none that this list could have given out.
-            raise exceptions.NotFound(self.invalid_cursor_message) from error
-        return found
 
 
 class ApiListView(ApiView, ListAPIView[Any]):

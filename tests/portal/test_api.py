@@ -1,6 +1,5 @@
 """The base of the REST API: tokens, scopes, problem documents, cursor pages."""
 
-import base64
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -63,10 +62,6 @@ class Rows(ApiListView):
     ordering: ClassVar[tuple[str, ...]] = ("slug",)
 
 
-class Numbered(Rows):
-    ordering: ClassVar[tuple[str, ...]] = ("-id",)
-
-
 class Gone(ApiView):
     required_scope = Scope.INVENTORY
 
@@ -80,7 +75,6 @@ urlpatterns = [
     path("read/", Read.as_view()),
     path("scopeless/", WithoutScope.as_view()),
     path("rows/", Rows.as_view()),
-    path("numbered/", Numbered.as_view()),
     path("project/", Gone.as_view()),
     path("", include("portal.urls")),
 ]
@@ -274,17 +268,6 @@ def test_lists_are_paged_by_cursor_to_the_end(cast: Cast) -> None:
         url = page["next"]
 
     assert slugs == ["glaciers", "tides"]
-
-
-@pytest.mark.parametrize("position", [None, "p=notanid", "p=1%00", "r=1&p=2026-01", "p=" + "9" * 30])
-def test_a_cursor_that_no_page_gave_out_is_not_found(cast: Cast, position: str | None) -> None:
-    client, _token = bearer(cast.member)
-    cursor = "nonsense" if position is None else base64.b64encode(position.encode()).decode()
-
-    response = client.get("/numbered/", {"cursor": cursor})
-
-    # A number that is beyond all ids is a position after (or before) everything.
-    assert response.status_code == (200 if position == "p=" + "9" * 30 else 404)
 
 
 @pytest.mark.urls("portal.urls")
