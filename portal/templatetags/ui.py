@@ -5,7 +5,7 @@ Every value that a person reads goes through here, so that the same thing looks 
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -20,7 +20,7 @@ from django.template import Context, TemplateSyntaxError
 from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
-from django.utils.formats import date_format, number_format
+from django.utils.formats import number_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext, ngettext, pgettext
@@ -58,6 +58,12 @@ def _icon_markup(name: str) -> str:
 @register.simple_tag
 def icon(name: str, label: str = "", css: str = "") -> SafeString:
     """An inline Tabler icon. Decorative unless `label` names it for those who do not see it."""
+    return _icon(name, str(label), css)
+
+
+# `typed`, here and below: the same characters are escaped as a plain string, and not as safe markup.
+@lru_cache(maxsize=512, typed=True)
+def _icon(name: str, label: str, css: str) -> SafeString:
     paint = (
         'fill="currentColor"'
         if name.startswith("filled/")
@@ -81,6 +87,11 @@ def state_badge(state: str, text: str = "", title: str = "") -> SafeString:
 
     A state that `portal.states` does not know is shown neutrally, never dropped.
     """
+    return _state_badge(state, str(text), str(title))
+
+
+@lru_cache(maxsize=512, typed=True)
+def _state_badge(state: str, text: str, title: str) -> SafeString:
     look = appearance(state)
     return format_html(
         '<span class="cd-state cd-state-{}" data-state="{}"{}>{}<span>{}</span></span>',
@@ -135,11 +146,17 @@ def local_time(value: datetime | None) -> SafeString | str:
     if value is None:
         return UNKNOWN
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>',
-        value.isoformat(),
-        f"{value.astimezone(timezone.get_fixed_timezone(0)):%Y-%m-%d %H:%M:%S}",
-        date_format(timezone.localtime(value), "Y-m-d H:i"),
+        '<time datetime="{}" title="{} UTC">{}</time>', value.isoformat(), _in_utc(value), _local(value)
     )
+
+
+def _local(value: datetime) -> str:
+    """In the reader's time zone, to the minute. Digits alone, so that no language has a say in it."""
+    return timezone.localtime(value).isoformat(" ", "minutes")[: len("2026-01-31 12:00")]
+
+
+def _in_utc(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(" ", "seconds")[: len("2026-01-31 12:00:00")]
 
 
 @register.filter
@@ -154,12 +171,11 @@ def ago(value: datetime | None) -> SafeString | str:
         words = gettext("%(duration)s ago") % {"duration": human_duration(distance, 1)}
     else:
         words = gettext("in %(duration)s") % {"duration": human_duration(-distance, 1)}
-    local = date_format(timezone.localtime(value), "Y-m-d H:i")
     return format_html(
         '<time datetime="{}" title="{} · {} UTC">{}</time>',
         value.isoformat(),
-        local,
-        f"{value.astimezone(timezone.get_fixed_timezone(0)):%Y-%m-%d %H:%M:%S}",
+        _local(value),
+        _in_utc(value),
         words,
     )
 

@@ -10,6 +10,8 @@ from django.core.paginator import Paginator
 from django.template import Context, Template, TemplateSyntaxError
 from django.test import RequestFactory
 from django.utils import timezone, translation
+from django.utils.safestring import mark_safe
+from django.utils.translation import gettext_lazy
 
 from portal.states import appearance
 from portal.templatetags import ui
@@ -38,6 +40,18 @@ def test_a_state_is_icon_and_word_and_escaped() -> None:
     assert "cd-state-bad" in badge
     assert "<svg" in badge
     assert "&lt;failed&gt;" in badge
+
+
+def test_safe_markup_in_a_badge_does_not_make_the_same_text_safe() -> None:
+    assert "<b>x</b>" in render('{% state_badge "failed" text %}', text=mark_safe("<b>x</b>"))
+    assert "&lt;b&gt;x&lt;/b&gt;" in render('{% state_badge "failed" text %}', text="<b>x</b>")
+
+
+def test_a_badge_speaks_the_language_of_who_looks() -> None:
+    source = '{% state_badge "free" text %}'
+    assert "free</span>" in render(source, text=gettext_lazy("free"))
+    with translation.override("zh-hans"):
+        assert "空闲</span>" in render(source, text=gettext_lazy("free"))
 
 
 def test_an_unknown_state_is_shown_plainly() -> None:
