@@ -47,6 +47,21 @@ def qualified(name: str, *, driver: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 
 
+def qualified_amounts(amounts: Mapping[str, Any], *, driver: str) -> dict[str, Any]:
+    """Amounts of capacities by full names. What an allocation consumes is told by the names of the slice,
+    which are bare mostly, and is compared with what the profile has."""
+    return {qualified(name, driver=driver): amount for name, amount in amounts.items()}
+
+
+def amount_named(amounts: Mapping[str, Any], name: str) -> Any:
+    """The amount of a capacity. Named without its domain, as people and earlier records do, it is the one of
+    that name if there is just one; None = there is none."""
+    if "/" in name or name in amounts:
+        return amounts.get(name)
+    found = [amount for full, amount in amounts.items() if full.rpartition("/")[2] == name]
+    return found[0] if len(found) == 1 else None
+
+
 # A fleet has few names and very many devices.
 @lru_cache(maxsize=4096)
 def is_identity(name: str, *, driver: str) -> bool:

@@ -21,7 +21,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from claims.history.curves import moment, us
 from claims.history.watched import watched
-from claims.ledger.conservation import WHOLE, Number, Piece, Span, Sums, Use, add_up, parts_of, spans
+from claims.ledger.conservation import WHOLE, Excess, Number, Piece, Span, Sums, Use, add_up, parts_of, spans
 from claims.models import Allocation, LedgerCursor
 from inventory.coverage import coverage_of
 from inventory.models import (
@@ -120,6 +120,18 @@ def _conserve(cluster: Cluster, now: datetime, found: Audited) -> None:
     found.since = moment(seen.known_from) if seen is not None else None
     for piece, _members, blanks in pieces(cluster, now):
         _judge(piece, blanks, found)
+    found.violations += _shared_partitions(cluster, us(now))
+
+
+def _shared_partitions(cluster: Cluster, now: int) -> Iterator[Violation]:
+    """Shares of what itself draws on counters: they may not exceed its own capacities either."""
+    rows = _rows(cluster).exclude(share_id="").exclude(counters={})
+    for name, held in groupby(rows.iterator(chunk_size=5_000), key=lambda row: tuple(row[:3])):
+        uses = [_use((*row[:6], {}, *row[7:]), now) for row in held]
+        piece = Piece("/".join(name), [Use(use.start, use.end, use.parts) for use in uses])
+        _sums, excess = add_up(piece, ())
+        if excess is not None:
+            yield _exceeded(piece, excess)
 
 
 def pieces(
@@ -131,7 +143,7 @@ def pieces(
     blanks = seen.blanks(0, ends) if seen is not None else []
     world = _World.load(cluster, ends)
     shared: dict[str, Piece] = {}
-    for name, rows in groupby(_rows(cluster), key=lambda row: tuple(row[:3])):
+    for name, rows in groupby(_rows(cluster).iterator(chunk_size=5_000), key=lambda row: tuple(row[:3])):
         device: Any = name
         uses = [_use(row, ends) for row in rows]
         sets = world.sets_of(device).union(*(use.counters for use in uses))
@@ -185,12 +197,12 @@ def _use(row: Sequence[Any], now: int) -> _Use:
     return _Use(start, now if end is None else end, parts, sets)
 
 
-def _rows(cluster: Cluster) -> Iterator[Sequence[Any]]:
+def _rows(cluster: Cluster) -> QuerySet[Any, Any]:
     rows = Allocation.objects.filter(
         cluster=cluster, kind=Allocation.Kind.CLAIM, admin_access=False, contested=False
     )
     ordered = rows.order_by("driver", "pool_name", "device_name", "started_at")
-    return ordered.values_list(*_ROW).iterator(chunk_size=5_000)
+    return ordered.values_list(*_ROW)
 
 
 def _judge(piece: Piece, blanks: Sequence[tuple[int, int]], found: Audited) -> None:
@@ -198,16 +210,18 @@ def _judge(piece: Piece, blanks: Sequence[tuple[int, int]], found: Audited) -> N
     found.sums.add(sums)
     found.pieces += 1
     if excess is not None:
-        what = f" of {excess.what}" if excess.what else ""
-        found.violations.append(
-            Violation(
-                code="over-capacity",
-                where=piece.name,
-                detail=f"{float(excess.share):.0%}{what} in use at {moment(excess.at):%Y-%m-%dT%H:%M:%S.%fZ}",
-            )
-        )
+        found.violations.append(_exceeded(piece, excess))
     if not sums.conserved:
         found.violations.append(Violation(code="not-conserved", where=piece.name, detail=str(sums)))
+
+
+def _exceeded(piece: Piece, excess: Excess) -> Violation:
+    what = f" of {excess.what}" if excess.what else ""
+    return Violation(
+        code="over-capacity",
+        where=piece.name,
+        detail=f"{float(excess.share):.0%}{what} in use at {moment(excess.at):%Y-%m-%dT%H:%M:%S.%fZ}",
+    )
 
 
 @dataclass

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from inventory.identity import amount_named
 from portal.dra.quantity import InvalidQuantity, Quantity
 
 # What an exclusive device is used up by.
@@ -173,20 +174,20 @@ def _cells(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[tuple[in
 def parts_of(
     *, shared: bool, consumed: Mapping[str, Any], capacity: Mapping[str, Any], counters: Mapping[str, Any]
 ) -> dict[str, Number]:
-    """How much of what one allocation takes: of counters where its device draws on some, of capacities where
-    it is a share, else the whole device. What cannot be told in numbers takes nothing that could be
-    exceeded."""
+    """How much of what one allocation takes: of counters where its device draws on some (as much of them as
+    it has of the device), of capacities where it is a share, else the whole device. What cannot be told in
+    numbers takes nothing that could be exceeded."""
+    parts = {name: _part(amount, _total(amount_named(capacity, name))) for name, amount in consumed.items()}
+    own: dict[str, Number] = {name: part for name, part in parts.items() if part is not None}
     if counters:
+        mine = max(own.values(), default=1) if shared else 1
         drawn = {
             name: _part(told.get("used"), told.get("total"))
             for name, told in counters.items()
             if isinstance(told, Mapping)
         }
-        return {name: part for name, part in drawn.items() if part is not None}
-    if not shared:
-        return {WHOLE: 1}
-    parts = {name: _part(amount, _total(capacity.get(name))) for name, amount in consumed.items()}
-    return {name: part for name, part in parts.items() if part is not None}
+        return {name: part * mine for name, part in drawn.items() if part is not None}
+    return own if shared else {WHOLE: 1}
 
 
 def _total(told: Any) -> Any:

@@ -19,6 +19,7 @@ from claims.ledger.fold import fold
 from claims.ledger.payers import Payers
 from claims.ledger.terms import EVENT_VALUES, KINDS, Event, Folded, Interval, Stay
 from claims.models import Allocation, Consumer, LedgerCursor, LedgerPolicy
+from inventory.identity import qualified_amounts
 from inventory.models import ArchivedObject, Cluster, DeviceProfile, NamespaceBinding, Observation
 from portal import bulk
 
@@ -247,7 +248,10 @@ def _row(cluster: Cluster, interval: Interval, payers: Payers, products: dict[st
         device_class=facts.get("device_class") or payer.device_class,
         product=facts.get("product") or products.get(facts.get("profile") or "", ""),
         profile_digest=facts.get("profile") or "",
-        consumed_capacity=facts.get("consumed_capacity") or {},
+        # Earlier observations have the names of the slice.
+        consumed_capacity=qualified_amounts(
+            facts.get("consumed_capacity") or {}, driver=interval.device.driver
+        ),
         capacity=facts.get("capacity") or {},
         counters=facts.get("counters") or {},
         kind=interval.kind,

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from claims.models import CostCentre, PriceBook
+from inventory.identity import amount_named
 from inventory.mirror.matching import view
 from inventory.models import DeviceProfile
 from portal.accounts.models import Project
@@ -93,7 +94,9 @@ class Rule:
         if self.unit == CAPACITY:
             return capacity_units(kind, self.capacity, self.per)
         if self.unit == COUNTERS:
-            return largest_part(kind.counters)
+            part = largest_part(kind.counters)
+            # Of a partition that several share, each pays its share.
+            return None if part is None else part * kind.share
         return kind.share
 
 
@@ -198,8 +201,8 @@ class Book:
 
     @property
     def detailed(self) -> bool:
-        """Whether a price depends on more than project, class and product."""
-        return any(not rule.plain_conditions for rule in self.rules if rule.use == HELD)
+        """Whether the price of what is held, used or not, depends on more than project, class and product."""
+        return any(not rule.plain_conditions for rule in self.rules if rule.use != IDLE)
 
     @property
     def tells_unused(self) -> bool:
@@ -324,7 +327,7 @@ def share(consumed: Mapping[str, Any], capacity: Mapping[str, Any]) -> Fraction:
     """Which part of a device a claim uses: the largest consumed/total over its capacities; 1 if unknown."""
     parts = []
     for name, amount in consumed.items():
-        whole, part = _nanos(capacity.get(name)), _nanos(amount)
+        whole, part = _nanos(amount_named(capacity, name)), _nanos(amount)
         if whole is not None and part is not None and whole > 0 and part >= 0:
             parts.append(min(Fraction(part, whole), Fraction(1)))
     return max(parts, default=Fraction(1))
@@ -332,14 +335,16 @@ def share(consumed: Mapping[str, Any], capacity: Mapping[str, Any]) -> Fraction:
 
 def capacity_units(kind: Kind, name: str, per: str) -> Fraction | None:
     """How many times `per` a use has of a capacity: what it consumes of it, else all that the device has."""
-    amount, unit = _nanos(kind.consumed.get(name, kind.capacity.get(name))), _nanos(per or "1")
+    consumed = amount_named(kind.consumed, name)
+    amount = _nanos(amount_named(kind.capacity, name) if consumed is None else consumed)
+    unit = _nanos(per or "1")
     if amount is None or not unit or amount < 0 or unit < 0:
         return None
     return Fraction(amount, unit)
 
 
 def largest_part(counters: Mapping[str, Any]) -> Fraction | None:
-    """The largest used/total over the counters that a partition draws on; None = they are not known."""
+    """The largest used/total over the counters that a device draws on; None = they are not known."""
     parts = []
     for counter in counters.values():
         used, total = (_nanos(counter.get(name)) for name in ("used", "total"))

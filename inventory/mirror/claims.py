@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from inventory.identity import qualified_amounts
 from inventory.mirror import beginnings, consumption, departures, units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
@@ -217,7 +218,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                     request=result.request[:130],
                     share_id=result.share_id or "",
                     admin_access=bool(result.admin_access),
-                    consumed_capacity=dict(result.consumed_capacity),
+                    consumed_capacity=_consumed(result),
                     identified=device is not None,
                 )
                 _take_status(
@@ -263,6 +264,10 @@ def _allocation_written_at(written: _Written) -> datetime | None:
 
 def _results(allocation: dra.AllocationResult | None) -> Sequence[dra.DeviceRequestAllocationResult]:
     return allocation.devices.results if allocation is not None else ()
+
+
+def _consumed(result: dra.DeviceRequestAllocationResult) -> dict[str, Any]:
+    return qualified_amounts(result.consumed_capacity, driver=result.driver)
 
 
 def _row(turn: Turn, change: Change[Claim, ClaimObject], known: _Known) -> Claim:
@@ -380,7 +385,7 @@ def _allocation_facts(
             "request": result.request,
             "share_id": result.share_id or "",
             "admin_access": bool(result.admin_access),
-            "consumed_capacity": dict(result.consumed_capacity),
+            "consumed_capacity": _consumed(result),
             "device_class": classes.get(result.request, ""),
             **_known_facts(known.devices.get((result.driver, result.pool, result.device)), known.counters),
         }

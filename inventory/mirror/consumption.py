@@ -45,7 +45,9 @@ def of(devices: Iterable[Published]) -> Mapping[int, Counters]:
 def _in_pool(pool: int, devices: Iterable[Published]) -> dict[int, Counters]:
     totals: dict[tuple[str, str], str] = {}
     published: dict[tuple[int, str], dra.Device] = {}
-    for pk, manifest in ResourceSlice.objects.filter(pool=pool).values_list("pk", "manifest"):
+    # While a pool is published anew, what an earlier generation says of the same counters is over.
+    slices = ResourceSlice.objects.filter(pool=pool).order_by("generation", "pk")
+    for pk, manifest in slices.values_list("pk", "manifest"):
         item: Any = dra.decode_object(manifest)
         for counters in item.spec.shared_counters:
             totals |= {
