@@ -4,9 +4,10 @@ import os
 
 from celery import Celery
 from celery.schedules import crontab
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_ready
 
 from portal import measures  # noqa: F401 - counts tasks
+from portal.garbage import settle
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -14,6 +15,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 @setup_logging.connect
 def _log_as_everything_else_does(**_: object) -> None:
     """Celery's own set-up would write lines with secrets in them, and without ids: Django's stays."""
+
+
+@worker_ready.connect
+def _settle_down(**_: object) -> None:
+    settle()
 
 
 app = Celery("portal")
