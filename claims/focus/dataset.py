@@ -30,6 +30,7 @@ from claims.money.months import Month
 from claims.money.rating import source_of
 from claims.money.statements import GROUPED, LineKey, clipped, rounded
 from claims.money.usage import NOBODY
+from claims.money.versions import seen_by, version_of
 from inventory.models import Cluster
 from portal import access, money
 from portal.accounts.models import Project, User
@@ -69,7 +70,7 @@ class Dataset:
     ) -> None:
         """Raises Http404 for a project that is none of the viewer's."""
         self.wanted, self.zone, self.organisation, self.now = wanted, zone, organisation, now
-        self._payers = _payers(wanted.project, viewer)
+        self._payers, self._viewer = _payers(wanted.project, viewer), viewer
         self.projects = {project.pk: project for project in Project.objects.all()}
         self.statements: dict[tuple[int | None, str], Statement] = {
             (row.project_id, row.month): row
@@ -111,15 +112,19 @@ class Dataset:
         return self.projects[payer].slug if payer is not None else NOBODY
 
     def digest(self) -> str:
-        """Of everything that is exported: another one whenever any of it is another."""
+        """Of everything that is exported: another one whenever any of it is another. Charges are not gone
+        through for it."""
         told = hashlib.sha256(repr(self.wanted).encode())
         for month in self.wanted.months:
-            rows = self.charges(month)
-            runs = rows.filter(ended_us__gt=self.until_us(month)).exists()
-            told.update(repr((str(month), self.bounds(month), runs and self.until_us(month))).encode())
-            told.update(repr(sorted((str(k), r.state) for k, r in self.statements.items())).encode())
-            for values in rows.order_by("pk").values_list("pk", "content").iterator(chunk_size=5_000):
-                told.update(repr(values).encode())
+            bounds, until = self.bounds(month), self.until_us(month)
+            runs = self.now < bounds[1] and self.charges(month).filter(ended_us__gt=until).exists()
+            told.update(repr((str(month), bounds, runs and until)).encode())
+        told.update(repr(sorted((str(k), r.state) for k, r in self.statements.items())).encode())
+        charges = Charge.objects.filter(self._payers)
+        months = [str(month) for month in self.wanted.months]
+        told.update(repr(version_of(charges.filter(month__in=months), months=months)).encode())
+        if self._viewer is not None:
+            told.update(repr(seen_by(self._viewer)).encode())
         names = [(p.pk, p.name) for p in self.projects.values()], self._clusters, self.organisation
         changes = sorted(LedgerCursor.objects.values_list("cluster_id", "changes"))
         told.update(repr((names, changes)).encode())

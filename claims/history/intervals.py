@@ -207,15 +207,18 @@ def _key(text: str) -> UUID | None:
 def version(viewer: User) -> Sequence[object]:
     """What changes whenever something that `viewer` sees of the ledger does; five queries."""
     written = LedgerCursor.objects.order_by("cluster_id").values_list("cluster_id", "changes")
-    # Rows tell names, which change without the ledger.
+    if access.may_read_everything(viewer):
+        return [viewer.pk, list(written), names(), "everything"]
+    detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)
+    return [viewer.pk, list(written), names(), list(detailed)]
+
+
+def names() -> str:
+    """A digest of the names that rows tell, which change without them."""
     projects = Project.objects.order_by("pk").values_list("pk", "slug", "name")
     clusters = Cluster.objects.order_by("pk").values_list("pk", "name")
     people = User.objects.order_by("pk").values_list("pk", "username")
-    names = hashlib.sha256(repr([list(rows) for rows in (projects, clusters, people)]).encode()).hexdigest()
-    if access.may_read_everything(viewer):
-        return [viewer.pk, list(written), names, "everything"]
-    detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)
-    return [viewer.pk, list(written), names, list(detailed)]
+    return hashlib.sha256(repr([list(rows) for rows in (projects, clusters, people)]).encode()).hexdigest()
 
 
 def seen_by(rows: Iterable[Allocation], *, viewer: User, now: datetime) -> Iterator[HistoryRow]:

@@ -135,14 +135,14 @@ def charges_of(wanted: Wanted, *, viewer: User, now: datetime) -> QuerySet[Charg
     """The charges that the reader may see, with `time` (see `clipped`) and `who`, which is empty where the
     reader may not know persons. Raises Http404 for a project that is none of theirs."""
     rows = clipped(
-        _permitted(Charge.objects.all(), wanted, viewer),
+        permitted(Charge.objects.all(), wanted, viewer),
         start_us=us(wanted.period.start),
         end_us=wanted.end_us(now),
     )
     return rows.annotate(who=_who(viewer))
 
 
-def _permitted(rows: QuerySet[Any], wanted: Wanted, viewer: User) -> QuerySet[Any]:
+def permitted(rows: QuerySet[Any], wanted: Wanted, viewer: User) -> QuerySet[Any]:
     """Charges, or days of them, that the reader may see and asks for, whenever they are."""
     sees_all = access.may_see_costs_of_all(viewer)
     filters = dict(wanted.filters)
@@ -215,8 +215,8 @@ Part = tuple[Key, Fraction, Fraction | None]
 
 def _parts(wanted: Wanted, viewer: User, now: datetime) -> Iterator[Part]:
     start, end = us(wanted.period.start), wanted.end_us(now)
-    rows = _permitted(Charge.objects.all(), wanted, viewer)
-    days = _permitted(ChargeDay.objects.all(), wanted, viewer)
+    rows = permitted(Charge.objects.all(), wanted, viewer)
+    days = permitted(ChargeDay.objects.all(), wanted, viewer)
     if "person" in wanted.group_by:
         rows, days = (of.annotate(who=_who(viewer)) for of in (rows, days))
     if "hour" in wanted.group_by:

@@ -2,7 +2,6 @@
 the caller names, as `/usage/` has them. However they are asked for, they come to the same.
 """
 
-import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -10,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http.response import HttpResponseBase
+from django.http import StreamingHttpResponse
 from django.utils import timezone
 from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import OpenApiExample, extend_schema
@@ -20,6 +19,7 @@ from rest_framework.response import Response
 from claims.history.curves import moment, us
 from claims.models import Charge
 from claims.money.usage import Wanted, charges_of, hours, rows_of
+from claims.money.versions import version
 from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage import (
     FILTERS,
@@ -101,30 +101,25 @@ class ChargeListView(ApiListView):
         wanted = wanted_of(request, now)
         if wanted.group_by:
             return put_together(request, wanted, viewer=self.person, now=now, name="charges")
-        rows, period = self._rows(wanted, now), (us(wanted.period.start), wanted.end_us(now))
-        if is_streamed(request):
-            return self._stream(request, rows, period)
-        page: Sequence[Charge] = self.paginate_queryset(rows) or []
-        answer: Response = self.get_paginated_response([as_json(charge_row(row, period)) for row in page])
-        told = frame(wanted, now=now) | answer.data
-        told |= {"totals": None, "quantities": None}
-        if not request.query_params.get(CursorPages.cursor_query_param):
-            told |= sums(rows_of(wanted, viewer=self.person, now=now))
-        etag = etag_of(request.get_full_path(), {**told, "as_of": None})
-        return not_modified(request, etag) or Response(told, headers={"ETag": etag})
-
-    @staticmethod
-    def _stream(request: ApiRequest, rows: QuerySet[Charge], period: tuple[int, int]) -> HttpResponseBase:
-        runs = rows.filter(ended_us__gt=period[1]).exists()
-        columns = ("content", "closed", "project__slug", "cluster__name", "who")
-        seen = rows.values_list(*columns)
         etag = etag_of(
-            request.get_full_path(), request.accepted_renderer.format, _digest(seen), runs and period
-        )
+            request.get_full_path(), request.accepted_renderer.format,
+            version(wanted, viewer=self.person, now=now),
+        )  # fmt: skip
         if (known := not_modified(request, etag)) is not None:
             return known
-        told = (charge_row(row, period) for row in rows.iterator(chunk_size=FETCH))
-        response = streamed(request, written(request, told), columns=CHARGE_COLUMNS, name="charges")
+        rows, period = self._rows(wanted, now), (us(wanted.period.start), wanted.end_us(now))
+        response: Response | StreamingHttpResponse
+        if is_streamed(request):
+            one_by_one = (charge_row(row, period) for row in rows.iterator(chunk_size=FETCH))
+            response = streamed(request, written(request, one_by_one), columns=CHARGE_COLUMNS, name="charges")
+        else:
+            page: Sequence[Charge] = self.paginate_queryset(rows) or []
+            answer: Response = self.get_paginated_response([as_json(charge_row(row, period)) for row in page])
+            told = frame(wanted, now=now) | answer.data
+            told |= {"totals": None, "quantities": None}
+            if not request.query_params.get(CursorPages.cursor_query_param):
+                told |= sums(rows_of(wanted, viewer=self.person, now=now))
+            response = Response(told)
         response["ETag"] = etag
         return response
 
@@ -181,11 +176,3 @@ def charge_row(row: Charge, period: tuple[int, int]) -> dict[str, Any]:
         "corrects": row.origin_id,
         "note": row.note,
     }
-
-
-def _digest(rows: QuerySet[Charge, tuple[Any, ...]]) -> str:
-    """Of what is to be streamed: another one whenever a charge is another."""
-    told = hashlib.sha256()
-    for row in rows.iterator(chunk_size=FETCH):
-        told.update(repr(row).encode())
-    return told.hexdigest()

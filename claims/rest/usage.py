@@ -22,10 +22,10 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from claims.history.curves import us
 from claims.models import Charge
 from claims.money.months import zone_named
 from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, hours, quantities, rows_of, totals
+from claims.money.versions import version
 from claims.rest.answers import ProblemOut
 from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage_answers import UsageOut
@@ -119,13 +119,12 @@ def put_together(
 ) -> HttpResponseBase:
     """The answer in rows by `wanted.group_by`: a page, or a stream; 304 to who has it. `name` is what a file
     is called."""
-    rows = rows_of(wanted, viewer=viewer, now=now)
     etag = etag_of(
-        request.get_full_path(), request.accepted_renderer.format, rows, us(wanted.period.start),
-        wanted.end_us(now),
-    )  # fmt: skip
+        request.get_full_path(), request.accepted_renderer.format, version(wanted, viewer=viewer, now=now)
+    )
     if (known := not_modified(request, etag)) is not None:
         return known
+    rows = rows_of(wanted, viewer=viewer, now=now)
     response: HttpResponseBase
     if is_streamed(request):
         told = (_usage(row, wanted.group_by) for row in rows)

@@ -16,6 +16,7 @@ from claims.money import rollup
 from claims.money.months import Month
 from claims.money.rating import content_of
 from claims.money.usage import Row, Wanted, rows_of
+from claims.money.versions import version
 from tests.cast import Cast, make_cast
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -192,3 +193,52 @@ def test_months_of_another_time_zone_are_asked_of_the_charges(charges: Cast) -> 
     assert rollup.pieces(start=0, end=10**18, zone=PARIS) == []
     # Its days would not be those of the month.
     assert rollup.refresh(zone=ZoneInfo("Asia/Tokyo")) == []
+
+
+MARCH_ASKED = {"from": "2026-03-01", "to": "2026-03-31"}
+APRIL_ASKED = {"from": "2026-04-01", "to": "2026-04-30"}
+APRIL_BILLED = {"billed": "2026-04"}
+
+
+def version_now(cast: Cast, query: dict[str, str], *, viewer: Any = None, at: datetime = NOW) -> Any:
+    wanted = Wanted.parse(query, now=at, zone=PARIS)
+    return list(version(wanted, viewer=viewer or cast.finance, now=at))
+
+
+def test_a_version_is_another_with_whatever_is_told(charges: Cast) -> None:
+    asked = (MARCH_ASKED, APRIL_ASKED, APRIL_BILLED)
+    start, end = MARCH.bounds(PARIS)
+    known: list[Any] = []
+
+    def changed() -> list[bool]:
+        before, known[:] = known[:], [version_now(charges, query) for query in asked]
+        return [one != other for one, other in zip(known, before, strict=False)]
+
+    add_up()
+    changed()
+    assert changed() == [False, False, False]
+    assert version_now(charges, MARCH_ASKED, at=NOW + timedelta(days=1)) == known[0]
+    assert version_now(charges, MARCH_ASKED, viewer=charges.lead) != known[0]
+    rollup.stale(APRIL)
+    assert changed() == [False, True, True]
+    # Closing, and getting there.
+    values = {"month": str(MARCH), "zone": str(PARIS), "starts_at": start, "ends_at": end}
+    Statement.objects.create(project=charges.project, state=Statement.State.REVIEW, **values)
+    assert changed() == [True, False, False]
+    # What no time makes counts when it began, and in the month that bills it; nobody bumps a month for it.
+    at = start + timedelta(days=3)
+    make(charges, APRIL, 100, at, at, kind=Charge.Kind.CORRECTION, fixed="1/3")
+    assert changed() == [True, False, True]
+
+
+def test_a_version_follows_what_runs_and_looks_at_no_charge_that_takes_time(charges: Cast) -> None:
+    add_up()
+    before = version_now(charges, APRIL_BILLED)
+    # Whoever writes charges bumps their month.
+    Charge.objects.filter(month=str(APRIL), fixed=None).update(content="unseen")
+    assert version_now(charges, APRIL_BILLED) == before
+    ChargeMonth.objects.all().delete()
+    assert version_now(charges, APRIL_BILLED) != before
+    middle = APRIL.start(PARIS) + timedelta(days=15)
+    first, second = (version_now(charges, APRIL_BILLED, at=middle + timedelta(seconds=n)) for n in (0, 1))
+    assert first != second
