@@ -3,15 +3,21 @@
 The page is ours because the usual viewers need inline styles, which the portal's policy forbids.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils import translation
+from django.utils.cache import get_conditional_response
+from django.utils.encoding import force_bytes
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
 
 from portal import htmx
 
@@ -20,10 +26,37 @@ METHODS = ("get", "post", "put", "patch", "delete")
 MAX_DEPTH = 5
 
 
+@cache
+def document() -> dict[str, Any]:
+    """The OpenAPI document, which is one for everybody and in English: made once in the life of a process,
+    since it takes seconds."""
+    generator: Any = SchemaGenerator  # not annotated by drf-spectacular
+    with translation.override("en"):
+        made: dict[str, Any] = generator().get_schema(request=None, public=True)
+    return made
+
+
+@cache
+def written(media_type: str) -> tuple[bytes, str]:
+    """The document as one of the media types that the schema is served in, with its ETag."""
+    (renderer,) = (known for known in SpectacularAPIView.renderer_classes if known.media_type == media_type)
+    content = force_bytes(renderer().render(document()))
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
 class SchemaView(SpectacularAPIView):
-    """The OpenAPI 3.1 document, for anybody who is signed in and for every token."""
+    """The OpenAPI 3.1 document as YAML or JSON, for anybody who is signed in and for every token."""
 
     permission_classes = (IsAuthenticated,)
+
+    def get(self, request: Request, *_args: Any, **_kwargs: Any) -> HttpResponseBase:
+        renderer = request.accepted_renderer
+        content, etag = written(renderer.media_type)
+        name = f'inline; filename="claimdesk.{renderer.format}"'
+        response = HttpResponse(
+            content, content_type=renderer.media_type, headers={"Content-Disposition": name, "ETag": etag}
+        )
+        return get_conditional_response(request._request, etag=etag, response=response) or response
 
 
 @dataclass(frozen=True)
@@ -64,10 +97,9 @@ class Group:
 @require_safe
 def api_docs(request: HttpRequest) -> HttpResponse:
     """All endpoints, grouped by what they are about."""
-    generator: Any = SchemaGenerator  # not annotated by drf-spectacular
-    schema = generator().get_schema(request=None, public=True)
     base = request.build_absolute_uri("/").rstrip("/")
-    return htmx.render(request, "pages/api_docs.html", {"groups": describe(schema, base=base), "base": base})
+    groups = describe(document(), base=base)
+    return htmx.render(request, "pages/api_docs.html", {"groups": groups, "base": base})
 
 
 def describe(schema: dict[str, Any], *, base: str) -> list[Group]:

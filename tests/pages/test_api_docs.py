@@ -114,3 +114,19 @@ def test_the_page_shows_every_operation_of_the_schema(client: Client, cast: Cast
     ]
     assert operations
     assert all(f'id="{operation}"' in page for operation in operations)
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+@pytest.mark.django_db
+def test_the_document_is_one_for_every_language_and_is_sent_once(
+    client: Client, cast: Cast, form: str
+) -> None:
+    client.force_login(cast.member)
+    first = client.get("/api/schema/", {"format": form})
+    chinese = client.get("/api/schema/", {"format": form}, headers={"Accept-Language": "zh-hans"})
+    again = client.get("/api/schema/", {"format": form}, headers={"If-None-Match": first["ETag"]})
+
+    assert b"/api/v1/devices/" in first.content
+    assert first["Content-Disposition"] == f'inline; filename="claimdesk.{form}"'
+    assert chinese.content == first.content
+    assert (again.status_code, again.content) == (304, b"")
