@@ -19,7 +19,7 @@ DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*
 MAX_CONFIG = 64 * 1024
 MAX_LABELS = 16 * 1024
 FORM, YAML = "form", "yaml"
-_CODE = {"class": "inv-expression", "spellcheck": "false"}
+_CODE = {"class": "inv-expression inv-lines", "spellcheck": "false"}
 
 
 class ClassForm(forms.Form):

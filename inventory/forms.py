@@ -51,7 +51,12 @@ class ClusterForm(forms.Form):
         label=_("Kubeconfig"),
         required=False,
         widget=SecretTextarea(
-            attrs={"rows": 8, "class": "inv-expression", "spellcheck": "false", "autocomplete": "off"}
+            attrs={
+                "rows": 8,
+                "class": "inv-expression inv-lines",
+                "spellcheck": "false",
+                "autocomplete": "off",
+            }
         ),
         help_text=_("Pasted text is not shown again, not even after an error."),
         strip=False,

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from claims.models.charges import Charge, FractionField
 from portal import money
@@ -17,7 +18,7 @@ class Statement(models.Model):
     """A month of one project (None = what nobody is known to pay for, and idle time)."""
 
     class State(models.TextChoices):
-        OPEN = "open", _("open")
+        OPEN = "open", pgettext_lazy("statement", "open")
         REVIEW = "review", _("in review")
         CLOSED = "closed", _("closed")
 

@@ -33,7 +33,7 @@ class ImportForm(forms.Form):
         required=False,
         strip=False,
         help_text=_("One or several documents, or a List of them."),
-        widget=forms.Textarea(attrs={"rows": 14, "class": "inv-expression", "spellcheck": "false"}),
+        widget=forms.Textarea(attrs={"rows": 14, "class": "inv-expression inv-lines", "spellcheck": "false"}),
     )
     file = forms.FileField(label=_("or a file to upload"), required=False)
 

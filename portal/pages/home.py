@@ -71,13 +71,13 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def _requests(user: User, *, now: datetime) -> Sequence[Running]:
     mine = Request.objects.filter(requester=user).exclude(state__in=FINAL_STATES)
-    latest = mine.select_related("project", "cluster").order_by("-created_at")
+    latest = mine.select_related("project", "cluster", "flavor").order_by("-created_at")
     return running(list(latest[:REQUESTS_SHOWN]), now=now)
 
 
 def _needs(user: User, *, now: datetime) -> list[Need]:
     """The person's own requests that go nowhere without them, most urgent first."""
-    mine = Request.objects.filter(requester=user).select_related("project", "cluster")
+    mine = Request.objects.filter(requester=user).select_related("project", "cluster", "flavor")
     failed = mine.filter(state=State.FAILED, changed_at__gt=now - FAILED_RECENTLY)
     living = mine.exclude(state__in=FINAL_STATES)
     expiring = living.filter(expires_at__lt=now + EXPIRES_SOON, allocated_at__isnull=False)

@@ -103,9 +103,20 @@ def _state_badge(state: str, text: str, title: str) -> SafeString:
     )
 
 
+# What a badge without an icon of its own bears: a colour alone says nothing to some.
+_TONE_ICONS = {
+    "good": "circle-check",
+    "busy": "player-play",
+    "wait": "clock",
+    "bad": "alert-triangle",
+    "off": "minus",
+}
+
+
 @register.simple_tag
 def tone_badge(tone: str, text: str, icon_name: str = "") -> SafeString:
     """A badge that is no state of the data: `tone` is good, busy, wait, bad, off or plain."""
+    icon_name = icon_name or _TONE_ICONS.get(tone, "")
     return format_html(
         '<span class="cd-state cd-state-{}">{}<span>{}</span></span>',
         tone,
