@@ -6,19 +6,12 @@ A node's token opens the intake and nothing else; tokens of persons do not open 
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
-from rest_framework import exceptions, serializers
-from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.parsers import BaseParser
-from rest_framework.permissions import BasePermission
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -27,58 +20,17 @@ from inventory.cdi import intake, tokens, words
 from inventory.cdi.facts import Judged, judge_nodes
 from inventory.cdi.listing import visible_files, visible_findings, wanted_nodes
 from inventory.models import CdiNode, CdiSpecFile, CdiToken
+from inventory.node_api import HasNodeToken, NodeTokenAuthentication, RawReport, answer_to
 from portal.access import may_read_everything
 from portal.accounts.models import ApiToken
-from portal.api import ApiListView, ApiView, Problem
+from portal.api import ApiListView, ApiView
 
 # --- the intake ------------------------------------------------------------------------------------
 
 
-class NodeTokenAuthentication(BaseAuthentication):
-    """A node by its token. Whatever is wrong with a token is told in one and the same way."""
-
-    def authenticate(self, request: Request) -> tuple[AnonymousUser, CdiToken] | None:
-        words_sent = get_authorization_header(request).split()
-        if not words_sent or words_sent[0].lower() != b"bearer":
-            return None
-        plain = words_sent[1].decode("latin-1") if len(words_sent) == 2 else ""
-        token = tokens.find(plain, now=timezone.now())
-        if token is None:
-            raise exceptions.AuthenticationFailed(
-                _("This is no token of a node, or it has expired or was revoked."), "token_unknown"
-            )
-        return AnonymousUser(), token
-
-    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
-        return "Bearer"
-
-
-class NodeTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself by metaclass
-    target_class = NodeTokenAuthentication
-    name = "nodeToken"
-
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:  # noqa: ARG002 - the interface
-        description = "A token that an administrator issued for one node, on the page “CDI”."
-        return {"type": "http", "scheme": "bearer", "description": description}
-
-
-class HasNodeToken(BasePermission):
-    def has_permission(self, request: Request, view: APIView) -> bool:  # noqa: ARG002 - DRF's signature
-        return isinstance(request.auth, CdiToken)
-
-
-class RawReport(BaseParser):
-    """The bytes themselves, bounded: the intake decodes them into its own types."""
-
-    media_type = "application/json"
-
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:  # noqa: ARG002 - DRF's signature
-        # One byte more than allowed is enough to see that it is too much.
-        return stream.read(intake.MAX_REPORT_BYTES + 1)
-
-
-class TooOften(exceptions.Throttled):
-    default_code = "too_often"
+class CdiTokenAuthentication(NodeTokenAuthentication):
+    def find(self, plain: str) -> CdiToken | None:
+        return tokens.find(plain, now=timezone.now())
 
 
 class AcceptedOut(serializers.Serializer[Any]):
@@ -90,7 +42,7 @@ class ReportView(APIView):
     """Takes in the report of the node whose token is sent. A report that was sent before the latest one is
     refused (409), one whose time is minutes off as well (422)."""
 
-    authentication_classes = (NodeTokenAuthentication,)
+    authentication_classes = (CdiTokenAuthentication,)
     permission_classes = (HasNodeToken,)
     parser_classes = (RawReport,)
 
@@ -105,9 +57,7 @@ class ReportView(APIView):
         try:
             accepted = intake.accept(token=token, body=body, now=timezone.now())
         except intake.UnableToAccept as refused:
-            if refused.wait is not None:
-                raise TooOften(wait=refused.wait, detail=refused.message) from None
-            raise Problem(refused.message, code=refused.code, status_code=refused.status) from None
+            raise answer_to(refused) from None
         return Response(
             AcceptedOut({"changed": accepted.changed, "received_at": accepted.node.received_at}).data
         )

@@ -19,7 +19,9 @@ from rest_framework.response import Response
 
 from inventory.cdi import tokens
 from inventory.filters import clean_text
-from inventory.models import CdiToken, Cluster
+from inventory.models import Cluster
+from inventory.node_api import NodeToken
+from inventory.node_tokens import NodeTokens
 from portal.access import may_administer
 from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
@@ -58,6 +60,8 @@ class NodeTokenIn(serializers.Serializer[Any]):
 
 class _Guarded(ApiView):
     required_scope = ApiToken.Scope.ADMINISTRATION
+    # Of which sort of report.
+    tokens: NodeTokens[Any, Any] = tokens.TOKENS
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -79,10 +83,8 @@ class NodeTokenListView(_Guarded, ApiListView):
     serializer_class = NodeTokenOut
     ordering = ("-created_at", "-id")
 
-    def get_queryset(self) -> QuerySet[CdiToken]:
-        rows = CdiToken.objects.select_related("node__cluster", "created_by").defer(
-            "node__cluster__kubeconfig_encrypted"
-        )
+    def get_queryset(self) -> QuerySet[Any]:
+        rows = _rows(self.tokens)
         if getattr(self, "swagger_fake_view", False):
             return rows.none()
         params = self.request.query_params
@@ -98,7 +100,7 @@ class NodeTokenListView(_Guarded, ApiListView):
         return rows.filter(**wanted.get(params.get("state", ""), {}))
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG002 - DRF's own
-        page: Sequence[CdiToken] = self.paginate_queryset(self.get_queryset()) or []
+        page: Sequence[NodeToken] = self.paginate_queryset(self.get_queryset()) or []
         now = timezone.now()
         told = [_told(token, now=now) for token in page]
         return self.get_paginated_response(self.get_serializer(told, many=True).data)
@@ -115,7 +117,7 @@ class NodeTokenListView(_Guarded, ApiListView):
             raise serializers.ValidationError({"cluster": _("There is no such cluster.")})
         now = timezone.now()
         try:
-            token, plain = tokens.issue(
+            token, plain = self.tokens.issue(
                 cluster=cluster,
                 node_name=asked["node"],
                 lifetime=timedelta(days=asked["days"]),
@@ -134,21 +136,25 @@ class NodeTokenView(_Guarded):
     @extend_schema(responses=NodeTokenOut, tags=["cdi"])
     def get(self, _request: Request, pk: int) -> Response:
         """One token of a node, without its text."""
-        return Response(NodeTokenOut(_told(_token(pk), now=timezone.now())).data)
+        return Response(NodeTokenOut(_told(self._token(pk), now=timezone.now())).data)
 
     @extend_schema(responses={204: None}, tags=["cdi"])
     def delete(self, request: Request, pk: int) -> Response:
         """Revoke it: the next report with it is refused. It stays in the list."""
-        tokens.revoke(token=_token(pk), actor=self.person, now=timezone.now(), source_ip=source_ip(request))
+        token, ip = self._token(pk), source_ip(request)
+        self.tokens.revoke(token=token, actor=self.person, now=timezone.now(), source_ip=ip)
         return Response(status=204)
 
-
-def _token(pk: int) -> CdiToken:
-    rows = CdiToken.objects.select_related("node__cluster", "created_by")
-    return get_object_or_404(rows.defer("node__cluster__kubeconfig_encrypted"), pk=pk)
+    def _token(self, pk: int) -> Any:
+        return get_object_or_404(_rows(self.tokens), pk=pk)
 
 
-def _told(token: CdiToken, *, now: datetime) -> dict[str, Any]:
+def _rows(sort: NodeTokens[Any, Any]) -> QuerySet[Any]:
+    rows: QuerySet[Any] = sort.tokens._default_manager.select_related("node__cluster", "created_by")
+    return rows.defer("node__cluster__kubeconfig_encrypted")
+
+
+def _told(token: NodeToken, *, now: datetime) -> dict[str, Any]:
     names = ("id", "prefix", "created_at", "expires_at", "revoked_at", "last_used_at")
     state = "revoked" if token.revoked_at else "expired" if token.expires_at <= now else "active"
     return {name: getattr(token, name) for name in names} | {

@@ -32,11 +32,9 @@ from datetime import datetime, timedelta
 
 from inventory.cdi import owners
 from inventory.cdi.runtime import RuntimeSetting, same_directory
+from inventory.node_reports import patience
 
 GRACE = timedelta(minutes=10)
-# A report is overdue when two are missing, and a little for the way.
-MISSED = 2
-WAY = timedelta(minutes=2)
 
 BAD, WARNING, INFO = "bad", "warning", "info"
 
@@ -192,7 +190,7 @@ def judge(
 
 def due_at(report: Report) -> datetime:
     """When the report is overdue."""
-    return report.received_at + MISSED * report.interval + WAY
+    return report.received_at + patience(report.interval)
 
 
 def _why_unknown(report: Report, around: Surroundings, *, now: datetime) -> str:

@@ -13,24 +13,32 @@ from django.utils.translation import gettext as _
 from inventory.cdi import owners
 from inventory.cdi.specs import clip, read_spec
 from inventory.models import CdiNode, CdiSpecFile, CdiToken
+from inventory.node_reports import (
+    MAX_SKEW,
+    MIN_GAP,
+    YEARS,
+    UnableToAccept,
+    check_clock,
+    check_pause,
+    check_sender,
+)
+
+__all__ = [
+    "MAX_REPORT_BYTES",
+    "MAX_SKEW",
+    "MIN_GAP",
+    "Accepted",
+    "Report",
+    "UnableToAccept",
+    "accept",
+    "decode",
+    "digest_of",
+]
 
 MAX_REPORT_BYTES = 1024 * 1024
-# Within it a node's clock may be off. Beyond, its times mean nothing: "older than" and "overdue" would lie.
-MAX_SKEW = timedelta(minutes=5)
-# A node that reports more often has something wrong with it.
-MIN_GAP = timedelta(seconds=1)
 MAX_WRITERS = 50
-_YEARS = (1970, 2200)
 # Part of the digest: a portal with new rules reads again what nodes report unchanged.
 RULES = 1
-
-
-class UnableToAccept(ValueError):
-    """Why a report was refused: a stable `code`, a `message` for people, the HTTP status that fits."""
-
-    def __init__(self, code: str, message: str, *, status: int = 422, wait: float | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.status, self.wait = code, message, status, wait
 
 
 # --- what a report looks like ------------------------------------------------------------------------
@@ -110,18 +118,11 @@ def accept(*, token: CdiToken, body: bytes, now: datetime) -> Accepted:
     """Keeps a report as the latest of the token's node. Raises UnableToAccept; nothing is kept then but that
     it was refused, so that people see why a node that does report is overdue."""
     node = token.node
-    gap = now - node.received_at if node.received_at is not None else MIN_GAP
-    if timedelta() <= gap < MIN_GAP:
-        raise UnableToAccept(
-            "too_often",
-            _("This node reported a moment ago."),
-            status=429,
-            wait=MIN_GAP.total_seconds(),
-        )
+    check_pause(node.received_at, now=now)
     try:
         report = decode(body)
-        _check_sender(report, node)
-        _check_clock(report, now=now)
+        check_sender((report.cluster, report.node), (node.cluster.name, node.name))
+        check_clock(report.sent_at, now=now)
         return _keep(report, node, now=now)
     except UnableToAccept as refused:
         CdiNode.objects.filter(pk=node.pk).update(refused_at=now, refusal=refused.code)
@@ -149,8 +150,7 @@ def decode(body: bytes) -> Report:
     if len(set(paths)) < len(paths):
         raise UnableToAccept("malformed", _("This is no report: it has a file twice."), status=400)
     for file in report.files:
-        if not _YEARS[0] <= file.modified_at.year <= _YEARS[1]:
-            # Not every database, and no calendar of ours, goes further.
+        if not YEARS[0] <= file.modified_at.year <= YEARS[1]:
             raise UnableToAccept("malformed", _("This is no report: a file is of no time."), status=400)
         if file.content is not None and hashlib.sha256(_bytes(file.content)).hexdigest() != file.sha256:
             raise UnableToAccept(
@@ -162,23 +162,6 @@ def decode(body: bytes) -> Report:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _check_sender(report: Report, node: CdiNode) -> None:
-    if (report.cluster, report.node) != (node.cluster.name, node.name):
-        message = _("This token is of another node: it writes the report of %(node)s only.")
-        raise UnableToAccept("wrong_node", message % {"node": node}, status=403)
-
-
-def _check_clock(report: Report, *, now: datetime) -> None:
-    skew = report.sent_at - now
-    if abs(skew) > MAX_SKEW:
-        code = "clock_ahead" if skew > timedelta() else "clock_behind"
-        message = _(
-            "The report says that it was sent %(seconds)s seconds away from the portal's time: the node's "
-            "clock is wrong, or the report is an old one."
-        )
-        raise UnableToAccept(code, message % {"seconds": round(skew.total_seconds())})
 
 
 @transaction.atomic

@@ -19,6 +19,7 @@ from inventory.models.devices import (
 )
 from inventory.models.findings import DiagnosisTask, Finding, RuleState, Severity
 from inventory.models.observations import Observation
+from inventory.models.pod_devices import PodDevice, PodDeviceNode, PodDeviceToken
 from inventory.models.policies import DeviceTaintRule, Namespace, RuntimeClass
 from inventory.models.proposals import ClassProposal, ProposalEntry, ProposalTarget
 from inventory.models.queues import (
@@ -71,6 +72,9 @@ __all__ = [
     "PlatformChange",
     "PlatformContract",
     "Pod",
+    "PodDevice",
+    "PodDeviceNode",
+    "PodDeviceToken",
     "PodEvent",
     "PodGroup",
     "Pool",

@@ -1,0 +1,59 @@
+"""What holds for reports of nodes, of whatever sort: from whom, how often, and of which time they may be."""
+
+from datetime import datetime, timedelta
+
+from django.utils.translation import gettext as _
+
+# Within it a node's clock may be off. Beyond, its times mean nothing: "older than" and "overdue" would lie.
+MAX_SKEW = timedelta(minutes=5)
+# A node that reports more often has something wrong with it.
+MIN_GAP = timedelta(seconds=1)
+# So many reports may fail to come, and so much time be lost on the way, before one is overdue.
+MISSED = 2
+WAY = timedelta(minutes=2)
+# Not every database, and no calendar of ours, goes further.
+YEARS = (1970, 2200)
+
+
+class UnableToAccept(ValueError):
+    """Why a report was refused: a stable `code`, a `message` for people, the HTTP status that fits."""
+
+    def __init__(self, code: str, message: str, *, status: int = 422, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.status, self.wait = code, message, status, wait
+
+
+def check_pause(received_at: datetime | None, *, now: datetime) -> None:
+    """Raises UnableToAccept for a node whose last report is hardly here."""
+    gap = now - received_at if received_at is not None else MIN_GAP
+    if timedelta() <= gap < MIN_GAP:
+        raise UnableToAccept(
+            "too_often",
+            _("This node reported a moment ago."),
+            status=429,
+            wait=MIN_GAP.total_seconds(),
+        )
+
+
+def check_sender(told: tuple[str, str], mine: tuple[str, str]) -> None:
+    """Raises UnableToAccept if the (cluster, node) that a report is of is not that of the token."""
+    if told != mine:
+        message = _("This token is of another node: it writes the report of %(node)s only.")
+        raise UnableToAccept("wrong_node", message % {"node": "/".join(mine)}, status=403)
+
+
+def check_clock(sent_at: datetime, *, now: datetime) -> None:
+    """Raises UnableToAccept for a report of another time."""
+    skew = sent_at - now
+    if abs(skew) > MAX_SKEW:
+        code = "clock_ahead" if skew > timedelta() else "clock_behind"
+        message = _(
+            "The report says that it was sent %(seconds)s seconds away from the portal's time: the node's "
+            "clock is wrong, or the report is an old one."
+        )
+        raise UnableToAccept(code, message % {"seconds": round(skew.total_seconds())})
+
+
+def patience(interval: timedelta) -> timedelta:
+    """After so much time without a report, of a node that reports within `interval`, one is overdue."""
+    return MISSED * interval + WAY
