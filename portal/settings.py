@@ -327,6 +327,8 @@ SPECTACULAR_SETTINGS = {
         "ClusterState": "inventory.models.Cluster.State",
         "DeviceState": "inventory.models.Device.State",
         "MaintenanceState": "inventory.models.Maintenance.State",
+        "MetricQueryKind": "inventory.models.MetricQuery.Kind",
+        "MetricUnit": "inventory.models.MetricQuery.Unit",
         "MaintenanceEffect": "inventory.taints.api_answers.EFFECT_OR_NOTHING",
         "TaintEffect": "inventory.models.Effect",
         "DrainState": "inventory.models.Drain.State",

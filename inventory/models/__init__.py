@@ -33,6 +33,7 @@ from inventory.models.queues import (
     SchedulingWorkload,
 )
 from inventory.models.taints import DeskRule, Drain, DrainHolder, Effect, Maintenance, UpkeepEvent
+from inventory.models.telemetry import DeviceUse, MetricQuery, MetricSource
 from inventory.models.twins import Twin
 from inventory.models.workloads import Claim, ClaimDevice, ClaimTemplate, Pod, PodEvent
 
@@ -56,6 +57,7 @@ __all__ = [
     "DeviceClass",
     "DeviceProfile",
     "DeviceTaintRule",
+    "DeviceUse",
     "DiagnosisTask",
     "Drain",
     "DrainHolder",
@@ -64,6 +66,8 @@ __all__ = [
     "Job",
     "LocalQueue",
     "Maintenance",
+    "MetricQuery",
+    "MetricSource",
     "Namespace",
     "NamespaceBinding",
     "Node",

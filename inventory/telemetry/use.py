@@ -1,0 +1,227 @@
+"""How busy devices were, read minute by minute and kept by the hour.
+
+What a pause of the desk left out is read afterwards, as far as Prometheus still has it; what it does not have
+stays a gap. A window is written together with how far its query has been read, so nothing is read twice.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from django.db import transaction
+from django.utils.translation import gettext_noop
+
+from inventory.models import DeviceUse, MetricQuery, MetricSource
+from inventory.telemetry import answers, problems
+from inventory.telemetry.asking import Prometheus
+from inventory.telemetry.devices import Devices
+from inventory.telemetry.expressions import sent
+from inventory.telemetry.slots import HOUR, SLOT, STEP, Slot, floor, packed, slot_of, unpacked
+from portal import bulk
+from portal.accounts.notifications.texts import Text
+
+# Scrapes are a little behind.
+SETTLE = timedelta(seconds=30)
+# What a pause left out is read afterwards, at most so much of it, in windows of this length.
+CATCH_UP = timedelta(hours=6)
+WINDOW = timedelta(minutes=15)
+# A query that fails does not keep the others back for longer.
+HOLD_BACK = timedelta(minutes=30)
+# More than a rounding error above or below what percent can be.
+SLACK = 0.5
+STRANGERS_KEPT = 5
+CHUNK = 500
+
+
+def read_use(
+    source: MetricSource,
+    query: MetricQuery,
+    prometheus: Prometheus,
+    devices: Devices,
+    *,
+    now: datetime,
+    until: float,
+) -> int:
+    """Window after window, up to the last slot that is over, and not after `until` (monotonic). How many
+    answers came. Raises UnableToAsk; what was read before stays."""
+    asked = 0
+    end = floor(now - SETTLE, SLOT)
+    start = max(query.read_until or end - SLOT, end - CATCH_UP)
+    while start < end and time.monotonic() < until:
+        stop = min(start + WINDOW, end)
+        # A sample at t is of the minute before it: the first of the window ends one minute after its start.
+        body = prometheus.query_range(
+            sent(source, query), start=start + STEP, end=stop, step=int(STEP.total_seconds())
+        )
+        found = by_device(answers.over_time(body), query=query, devices=devices, start=start, end=stop)
+        asked += 1
+        _keep(source, query, found, start=start, end=stop, now=now)
+        start = stop
+    return asked
+
+
+class Found:
+    """What an answer told: values of the mirror's devices by the minute that they end, and how many series
+    were of others."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[datetime, float]] = defaultdict(dict)
+        self.series = 0
+        self.strangers: list[str] = []
+        self.nameless = 0
+
+
+def by_device(
+    series: Iterator[answers.Series],
+    *,
+    query: MetricQuery,
+    devices: Devices,
+    start: datetime,
+    end: datetime,
+) -> Found:
+    """Raises UnableToAsk where values are no percent: a ratio that is taken for one would call all idle."""
+    found = Found()
+    wrong = 0
+    for one in series:
+        if not one.points:
+            continue
+        found.series += 1
+        named = one.labels.get(query.label, "")
+        node = one.labels.get(query.node_label, "") if query.node_label else ""
+        hardware_id = devices.find(named, node=node)
+        if hardware_id is None:
+            found.nameless += not named
+            if named and len(found.strangers) < STRANGERS_KEPT and named not in found.strangers:
+                found.strangers.append(named)
+            continue
+        minutes = found.values[hardware_id]
+        for at, value in one.points:
+            if not -SLACK <= value <= 100 + SLACK:
+                wrong += 1
+                continue
+            minute = _minute(at, start=start, end=end)
+            if minute is not None:
+                # Two exporters, or two Pods that share it, tell of one device: it was as busy as either says.
+                minutes[minute] = max(minutes.get(minute, 0.0), min(value, 100.0))
+    if wrong:
+        raise problems.no_percent(wrong)
+    return found
+
+
+def _minute(at: float, *, start: datetime, end: datetime) -> datetime | None:
+    """The end of the minute that a sample tells of; None where it was not asked for."""
+    try:
+        moment = datetime.fromtimestamp(round(at), tz=UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return moment if start < moment <= end and moment == floor(moment, STEP) else None
+
+
+def _keep(
+    source: MetricSource,
+    query: MetricQuery,
+    found: Found,
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+) -> None:
+    """Write what a window told, once: who reads the same window at the same time finds it written."""
+    slots = {identity: _slots(minutes) for identity, minutes in found.values.items()}
+    told = {
+        "asked_at": now,
+        "answered_at": now,
+        "read_until": end,
+        "problem": None if found.series == 0 or found.values else _all_strangers(found).as_json(),
+        "samples": found.series,
+        "matched": len(found.values),
+        "strangers": found.strangers,
+    }
+    with transaction.atomic():
+        if not MetricQuery.objects.filter(pk=query.pk, read_until=query.read_until).update(**told):
+            return
+        MetricSource.objects.filter(pk=source.pk, since=None).update(since=start)
+        _write(source, {identity: of for identity, of in slots.items() if of})
+    query.read_until = end
+
+
+def _slots(minutes: Mapping[datetime, float]) -> dict[datetime, Slot]:
+    """By their beginnings."""
+    values: dict[datetime, list[float]] = defaultdict(list)
+    for minute, value in minutes.items():
+        values[floor(minute - STEP, SLOT)].append(value)
+    return {begins: slot for begins, found in values.items() if (slot := slot_of(found))}
+
+
+def _all_strangers(found: Found) -> problems.Problem:
+    """Samples come, and none is of a device of the mirror: the label is wrong, or the cluster."""
+    if found.nameless == found.series:
+        said = Text(
+            gettext_noop("None of its %(n)s samples has the label that names the device."), n=found.series
+        )
+    else:
+        said = Text(
+            gettext_noop("None of its %(n)s samples is of a device of this cluster: “%(name)s”, for one."),
+            n=found.series,
+            name=found.strangers[0],
+        )
+    cure = Text(gettext_noop("Correct the label that names the device, or what tells the cluster."))
+    return problems.Problem("no-device", said, cure)
+
+
+def _write(source: MetricSource, slots: Mapping[str, Mapping[datetime, Slot]]) -> None:
+    """Add slots to the hours of devices. What is there already stays."""
+    for identities in _chunks(sorted(slots), CHUNK):
+        hours = {floor(begins, HOUR) for identity in identities for begins in slots[identity]}
+        rows = DeviceUse.objects.filter(
+            cluster=source.cluster_id, hardware_id__in=identities, hour__in=hours
+        ).select_for_update()
+        known = {(row.hardware_id, row.hour): row for row in rows}
+        new, changed = [], []
+        for identity in identities:
+            by_hour: dict[datetime, dict[int, Slot]] = defaultdict(dict)
+            for begins, slot in slots[identity].items():
+                hour = floor(begins, HOUR)
+                by_hour[hour][(begins - hour) // SLOT] = slot
+            for hour, found in by_hour.items():
+                old = known.get((identity, hour))
+                merged = found | unpacked(old.slots) if old else found
+                row = _row(source, identity, hour, merged)
+                if old is None:
+                    new.append(row)
+                else:
+                    row.pk = old.pk
+                    changed.append(row)
+        bulk.append(new)
+        bulk.overwrite(changed, ["minutes", "total", "highest", "slots"])
+
+
+def _row(source: MetricSource, identity: str, hour: datetime, slots: Mapping[int, Slot]) -> DeviceUse:
+    return DeviceUse(
+        cluster_id=source.cluster_id,
+        hardware_id=identity,
+        hour=hour,
+        minutes=sum(slot.minutes for slot in slots.values()),
+        total=sum(slot.minutes * slot.mean for slot in slots.values()),
+        highest=max(slot.highest for slot in slots.values()),
+        slots=packed(slots),
+    )
+
+
+def _chunks(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def settled(source: MetricSource) -> datetime | None:
+    """Up to when use is known as well as it will be; None = nothing was read yet. A query that fails does not
+    keep the others back for longer than half an hour."""
+    read = [
+        at
+        for at in source.queries.filter(enabled=True, kind=MetricQuery.Kind.USE).values_list(
+            "read_until", flat=True
+        )
+        if at is not None
+    ]
+    return max(min(read), max(read) - HOLD_BACK) if read else None
