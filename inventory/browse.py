@@ -8,8 +8,8 @@ database (`inventory.browse_rows`), free text in memory (`inventory.browse_racks
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
-from itertools import groupby
+from functools import cached_property, partial, reduce
+from itertools import compress, groupby
 from typing import Any
 
 from django.db.models import Count, QuerySet
@@ -33,7 +33,8 @@ from inventory.browse_cells import (
 )
 from inventory.browse_counted import PLUGIN, CountedSearch
 from inventory.browse_counts import Counted, counts_of
-from inventory.browse_hits import Hits, only, positions, states_of
+from inventory.browse_hits import Hits, states_of
+from inventory.browse_racks import both
 from inventory.browse_rows import Admitted, TableRows, admitted, mentions, of_classes, pools_named, stands_for
 from inventory.expressions import Meaning, meaning_of
 from inventory.filters import DeviceFilter
@@ -172,8 +173,8 @@ class DeviceSearch:
     # --- what is counted -------------------------------------------------------------------------
 
     @cached_property
-    def _found(self) -> Sequence[int] | None:
-        """Positions in the racks of what satisfies all that cells do not decide; None where no word narrows
+    def _found(self) -> bytes | None:
+        """Flags in the racks of what satisfies all that cells do not decide; None where no word narrows
         it."""
         flags = self._words
         if not flags:
@@ -183,10 +184,7 @@ class DeviceSearch:
         if nodes or pools:
             keys = set(pools_named(pools, facts=self.facts).values_list("pk", flat=True)) if pools else None
             flags = [*flags, racks.at(nodes=frozenset(nodes), pools=keys)]
-        found = positions(racks, flags)
-        for admitted_ones in self._singles:
-            found = only(racks, found, admitted_ones.test())
-        return found
+        return reduce(both, [*flags, *(one.among(racks) for one in self._singles)])
 
     @cached_property
     def _words(self) -> list[bytes]:
@@ -197,7 +195,7 @@ class DeviceSearch:
             if len(kinds) == len(self.facts.profiles) or len(clusters) == len(self.facts.coverage):
                 continue
             found = self.facts.racks.having(term, kinds=kinds, clusters=clusters)
-            if not all(found):
+            if 0 in found:
                 flags.append(found)
         return flags
 
@@ -213,7 +211,7 @@ class DeviceSearch:
     @cached_property
     def _answers(self) -> TableRows | Hits:
         found = self._found
-        if found is not None and len(found) > FEW:
+        if found is not None and found.count(1) > FEW:
             clusters = [known.cluster for known in self.facts.coverage.values()]
             return Hits(self.facts.racks, found, states_of(self.facts.racks, clusters))
         return self._table_rows
@@ -223,9 +221,8 @@ class DeviceSearch:
         """Rows that satisfy all that cells do not decide: free text, node, classes of single devices."""
         rows = Device.objects.all()
         found = self._found
-        if found is not None and len(found) <= FEW:
-            keys = self.facts.racks.keys
-            rows = rows.filter(pk__in=[keys[position] for position in found])
+        if found is not None and found.count(1) <= FEW:
+            rows = rows.filter(pk__in=list(compress(self.facts.racks.keys, found)))
             return TableRows(rows, table=lambda: self._table)
         if found is not None:
             for term in self.wanted.terms:

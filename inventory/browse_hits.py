@@ -6,17 +6,17 @@ version of the mirrors.
 """
 
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain, compress, count, islice
 
 import msgspec
 
 from inventory.browse_cells import Cell
 from inventory.browse_counts import Counted
-from inventory.browse_racks import Racks
+from inventory.browse_racks import Racks, both
 from inventory.models import Cluster, Device, Pool
 from portal.sql import KeyList, among
 
@@ -40,64 +40,66 @@ class States:
 
 
 class Hits:
-    """Answers about the devices at some positions of the racks, in order."""
+    """Answers about some of the devices of the racks (`flags`), in order."""
 
-    def __init__(self, racks: Racks, positions: Sequence[int], states: States) -> None:
+    def __init__(self, racks: Racks, flags: bytes, states: States) -> None:
         self._racks = racks
-        self._positions = positions
         self._marks = states.marks
-        self._numbers = list(map(states.numbers.__getitem__, positions))
-        self._counts = Counter(self._numbers)
-        self._of: dict[frozenset[int], Sequence[int]] = {frozenset(self._counts): positions}
+        self._numbers = states.numbers
+        self._counts = Counter(compress(states.numbers, flags))
+        self._flags = flags
+        self._of: dict[frozenset[int], bytes] = {frozenset(self._counts): flags}
 
     def counts(self) -> Iterator[Counted]:
         """How many there are by profile, cluster, state and health."""
-        for number, count in self._counts.items():
+        for number, found in self._counts.items():
             if number >= 0:
-                yield (*self._marks[number], count)
+                yield (*self._marks[number], found)
 
-    def of(self, cells: Collection[Cell]) -> Sequence[int]:
-        """Positions of those that are in these cells."""
-        marks = ((c.profile.pk, c.cluster.pk, c.stored_state, c.stored_health) for c in cells)
-        wanted = frozenset(self._number[mark] for mark in marks)
+    def of(self, cells: Iterable[Cell]) -> bytes:
+        """Flags of those that are in these cells."""
+        wanted = frozenset(self._number[_mark(cell)] for cell in cells)
         if (known := self._of.get(wanted)) is None:
-            known = list(compress(self._positions, map(wanted.__contains__, self._numbers)))
+            known = both(self._flags, bytes(map(wanted.__contains__, self._numbers)))
             self._of[wanted] = known
         return known
 
     def ids(self, cells: Collection[Cell], start: int, stop: int, *, backwards: bool) -> list[int]:
         """Keys of some of those in these cells, in the order of the racks."""
-        found = self.of(cells)
-        some = found[::-1][start:stop] if backwards else found[start:stop]
-        return [self._racks.keys[position] for position in some]
+        keys, found = self._racks.keys, self.of(cells)
+        some = compress(reversed(keys), reversed(found)) if backwards else compress(keys, found)
+        return list(islice(some, start, stop))
 
     def ids_of_whole(self, groups: Sequence[Collection[Cell]]) -> list[int]:
         """Keys of all that are in these cells, group by group."""
-        keys = self._racks.keys
-        return [keys[position] for cells in groups for position in self.of(cells)]
+        places = {self._number[_mark(c)]: place for place, cells in enumerate(groups) for c in cells}
+        found = self._positions(chain.from_iterable(groups))
+        ordered = sorted(found, key=lambda position: places[self._numbers[position]])
+        return [self._racks.keys[position] for position in ordered]
 
     def nodes_at(self, cells: Collection[Cell], start: int, stop: int) -> list[str]:
         """Nodes of some of those in these cells."""
-        return [self._racks.nodes[self._spot(position)] for position in self.of(cells)[start:stop]]
+        found = islice(self._positions(cells), start, stop)
+        return [self._racks.nodes[self._spot(position)] for position in found]
 
     def by_node(self, cells: Collection[Cell], *, first: int) -> list[tuple[str, int]]:
         """The first nodes that have some in these cells, and how many; those of no node left out."""
         found = self.of(cells)
         told: list[tuple[str, int]] = []
         at = 0
-        while at < len(found) and len(told) < first:
-            node = self._racks.nodes[self._spot(found[at])]
-            behind = bisect_left(found, self._racks.starts[self._racks.by_node[node].stop], at)
+        while len(told) < first and (at := found.find(1, at)) >= 0:
+            node = self._racks.nodes[self._spot(at)]
+            spots = self._racks.by_node[node]
             if node:
-                told.append((node, behind - at))
-            at = behind
+                told.append((node, self._within(found, spots)))
+            at = self._racks.starts[spots.stop]
         return told
 
     def of_nodes(self, cells: Collection[Cell], names: Collection[str]) -> list[tuple[str, int]]:
         """How many are on each of these nodes."""
         found, by_node = self.of(cells), self._racks.by_node
         counts = [(name, self._within(found, by_node[name])) for name in names if name in by_node]
-        return [(name, count) for name, count in counts if count]
+        return [told for told in counts if told[1]]
 
     def pools_near(self, cells: Collection[Cell], nodes: Collection[str], *, first: int) -> list[str]:
         """The first pools ("driver/name") that have some on these nodes ("" = on no node)."""
@@ -123,13 +125,19 @@ class Hits:
     def _number(self) -> dict[Mark, int]:
         return {mark: number for number, mark in enumerate(self._marks)}
 
-    def _within(self, found: Sequence[int], spots: range) -> int:
+    def _positions(self, cells: Iterable[Cell]) -> Iterator[int]:
+        return compress(count(), self.of(cells))
+
+    def _within(self, found: bytes, spots: range) -> int:
         """How many stand in a run of spots."""
-        starts = self._racks.starts
-        return bisect_left(found, starts[spots.stop]) - bisect_left(found, starts[spots.start])
+        return found.count(1, self._racks.starts[spots.start], self._racks.starts[spots.stop])
 
     def _spot(self, position: int) -> int:
         return bisect_right(self._racks.starts, position) - 1
+
+
+def _mark(cell: Cell) -> Mark:
+    return cell.profile.pk, cell.cluster.pk, cell.stored_state, cell.stored_health
 
 
 _lock = threading.Lock()
@@ -152,25 +160,3 @@ def states_of(racks: Racks, clusters: Iterable[Cluster]) -> States:
         _cached.clear()
         _cached[key] = (racks, made)
     return made
-
-
-def positions(racks: Racks, flags: Sequence[bytes]) -> list[int]:
-    """Where all of these, one at least, have a 1."""
-    first, *others = flags
-    for other in others:
-        both = int.from_bytes(first, "little") & int.from_bytes(other, "little")
-        first = both.to_bytes(len(racks), "little")
-    return list(compress(range(len(racks)), first))
-
-
-def only(racks: Racks, found: Iterable[int], admits: Callable[[int, int, int], bool]) -> list[int]:
-    """Those of the positions whose device (key), kind and cluster are admitted."""
-    kept = []
-    spot = 0
-    starts = racks.starts
-    for position in found:
-        while starts[spot + 1] <= position:
-            spot += 1
-        if admits(racks.keys[position], racks.kinds[spot], racks.clusters[spot]):
-            kept.append(position)
-    return kept

@@ -1,24 +1,24 @@
 """All devices in the order of the racks, with the words that they are found by, in memory.
 
-A text is looked for in a few texts that differ (kinds, clusters, names, nodes with pools) and in the hardware
-ids as one long text; a database would walk a hundred thousand rows for each word. Who publishes which devices
-changes seldom: racks are kept per version of the fleets, those of a cluster that was never mirrored (version
-0) not at all. A device takes about 100 bytes here, as much again once hardware ids were looked for.
+A text is looked for in the few texts that differ (kinds, clusters, names, nodes with pools) and in hardware
+ids; a database would walk a hundred thousand rows for each word. Who publishes which devices changes seldom:
+racks are kept per version of the fleets, those of a cluster that was never mirrored (version 0) not at all. A
+device takes about 100 bytes here, as much again once hardware ids were looked for.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import compress
-from operator import or_
+from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
 from inventory.models import Cluster, Device, Pool
 from portal.sql import KeyList, TextList
 
-__all__ = ["ROW_ORDER", "Racks", "racks_of"]
+__all__ = ["ROW_ORDER", "Racks", "both", "either", "racks_of"]
 
 # The index `device_browse` holds it together with all that cells need.
 ROW_ORDER = ("node_name", "name", "pool_id")
@@ -26,39 +26,36 @@ ROW_ORDER = ("node_name", "name", "pool_id")
 MIN_HARDWARE_TEXT = 4
 # Words of which the devices are remembered, a byte for each device.
 WORDS_KEPT = 8
-# Up to so many hits are looked up one by one in the text of all hardware ids.
-_FEW = 500
 
 
 class Racks:
-    """Devices by position: their keys and names, and the spots they stand in. A spot is a run of devices of
-    one node, pool and kind."""
+    """Devices by position: their keys, and the spots they stand in. A spot is a run of devices of one node,
+    pool and kind. Sets of devices are flags: a byte for each position, 1 or 0."""
 
     def __init__(self, clusters: Iterable[int]) -> None:
         rows = Device.objects.filter(cluster__in=list(clusters)).order_by(*ROW_ORDER)
-        columns = ("pk", "node_name", "name", "pool_id", "profile_id", "cluster_id")
-        known: dict[str, str] = {}
+        columns = ("node_name", "pool_id", "profile_id", "cluster_id", "pk", "name")
         self.keys: list[int] = []
-        self.names: list[str] = []
         self.starts: list[int] = []
         self.nodes: list[str] = []
         self.pools: list[int] = []
         self.kinds: list[int] = []
         self.clusters: list[int] = []
-        before: tuple[str, int, int] | None = None
-        for pk, node, name, pool, kind, cluster in rows.values_list(*columns).iterator(10_000):
-            spot = (node, pool, kind)
-            if spot != before:
-                self.starts.append(len(self.keys))
-                self.nodes.append(node)
-                self.pools.append(pool)
-                self.kinds.append(kind)
-                self.clusters.append(cluster)
-                before = spot
-            self.keys.append(pk)
-            self.names.append(known.setdefault(name, name))
+        # Nodes of one model name their devices alike: the names in each spot, by their place in `_names`.
+        self._named: list[int] = []
+        known: dict[tuple[str, ...], int] = {}
+        found = rows.values_list(*columns).iterator(10_000)
+        for (node, pool, kind, cluster), devices in groupby(found, key=itemgetter(0, 1, 2, 3)):
+            *_spot, keys, names = zip(*devices, strict=True)
+            self.starts.append(len(self.keys))
+            self.nodes.append(node)
+            self.pools.append(pool)
+            self.kinds.append(kind)
+            self.clusters.append(cluster)
+            self._named.append(known.setdefault(names, len(known)))
+            self.keys += keys
         self.starts.append(len(self.keys))
-        self._distinct_names = list(known)
+        self._names = list(known)
         self._words: OrderedDict[object, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -96,52 +93,52 @@ class Racks:
             if (known := self._words.get(key)) is not None:
                 self._words.move_to_end(key)
                 return known
-        found = bytes(self._having(term.casefold(), key[1], key[2], hardware=len(term) >= MIN_HARDWARE_TEXT))
+        found = self._having(term.casefold(), key[1], key[2], hardware=len(term) >= MIN_HARDWARE_TEXT)
         with self._lock:
             self._words[key] = found
             while len(self._words) > WORDS_KEPT:
                 self._words.popitem(last=False)
         return found
 
-    def _having(
-        self, low: str, kinds: frozenset[int], clusters: frozenset[int], *, hardware: bool
-    ) -> bytes | bytearray:
-        named = {name for name in self._distinct_names if low in name}
-        if named and len(named) == len(self._distinct_names):
-            return b"\1" * len(self)
-        found = bytearray(map(named.__contains__, self.names)) if named else bytearray(len(self))
+    def _having(self, low: str, kinds: frozenset[int], clusters: frozenset[int], *, hardware: bool) -> bytes:
         spots = [low in text for text in self._spot_texts]
         if kinds:
             spots = [so or kind in kinds for so, kind in zip(spots, self.kinds, strict=True)]
         if clusters:
             spots = [so or cluster in clusters for so, cluster in zip(spots, self.clusters, strict=True)]
-        for start, stop in self._runs(spots):
-            found[start:stop] = b"\1" * (stop - start)
-        if not hardware:
-            return found
-        if self._hardware.count(low) > _FEW:
-            return bytes(map(or_, found, [low in line for line in self._hardware.split("\n")]))
-        at = position = behind = 0
-        while (at := self._hardware.find(low, at)) >= 0:
-            position += self._hardware.count("\n", behind, at)
-            found[position], behind = 1, at
-            at += len(low)
-        return found
+        found = self._spread(spots, [bytes([low in name for name in names]) for names in self._names])
+        return either(found, bytes([low in text for text in self._hardware])) if hardware else found
 
     def at(self, *, nodes: Collection[str] = (), pools: Collection[int] | None = None) -> bytes:
         """A 1 at the position of each device of these nodes and pools; no node and None mean any."""
-        found = bytearray(len(self))
-        chosen = [
+        return self._spread(
             (not nodes or node in nodes) and (pools is None or pool in pools)
             for node, pool in zip(self.nodes, self.pools, strict=True)
-        ]
-        for start, stop in self._runs(chosen):
-            found[start:stop] = b"\1" * (stop - start)
-        return bytes(found)
+        )
 
-    def _runs(self, spots: Iterable[bool]) -> Iterator[tuple[int, int]]:
-        """From and to which position the chosen spots reach."""
-        return compress(zip(self.starts, self.starts[1:], strict=False), spots)
+    def of(self, *, kinds: Collection[tuple[int, int]], keys: Iterable[int]) -> bytes:
+        """A 1 at the position of each device of these kinds (cluster, profile), and of those with these
+        keys."""
+        flags = bytearray(self._spread(map(kinds.__contains__, zip(self.clusters, self.kinds, strict=True))))
+        for key in keys:
+            if (position := self.places.get(key)) is not None:
+                flags[position] = 1
+        return bytes(flags)
+
+    def _spread(self, spots: Iterable[bool], others: Sequence[bytes] = ()) -> bytes:
+        """From spots to positions: a 1 for all devices of a chosen spot, what `others` has for names like
+        theirs for those of another."""
+        others = others or self._none
+        chosen = zip(spots, self._named, strict=True)
+        return b"".join([self._all[named] if so else others[named] for so, named in chosen])
+
+    @cached_property
+    def _all(self) -> Sequence[bytes]:
+        return [b"\1" * len(names) for names in self._names]
+
+    @cached_property
+    def _none(self) -> Sequence[bytes]:
+        return [bytes(len(names)) for names in self._names]
 
     @cached_property
     def _spot_texts(self) -> list[str]:
@@ -153,22 +150,30 @@ class Racks:
         ]
 
     @cached_property
-    def _hardware(self) -> str:
-        """The hardware ids, a line for each position; a word has no white space in it, whatever drivers
-        publish."""
+    def _hardware(self) -> Sequence[str]:
+        """The hardware id at each position."""
         told = Device.objects.exclude(hardware_id="").aggregate(
             keys=KeyList("pk"), texts=TextList("hardware_id")
         )
         keys = msgspec.json.decode(told["keys"] or b"[]", type=list[int])
         texts = msgspec.json.decode(told["texts"] or b"[]", type=list[str])
-        lines = [""] * len(self)
+        found = [""] * len(self)
         for key, text in zip(keys, texts, strict=True):
             if (position := self.places.get(key)) is not None:
-                lines[position] = text
-        whole = "\n".join(lines).casefold()
-        if whole.count("\n") >= max(len(lines), 1):
-            whole = "\n".join(" ".join(line.split()) for line in lines).casefold()
-        return whole
+                found[position] = text.casefold()
+        return found
+
+
+def either(first: bytes, second: bytes) -> bytes:
+    """Flags of what is in one of two sets."""
+    found = int.from_bytes(first, "little") | int.from_bytes(second, "little")
+    return found.to_bytes(len(first), "little")
+
+
+def both(first: bytes, second: bytes) -> bytes:
+    """Flags of what is in both sets."""
+    found = int.from_bytes(first, "little") & int.from_bytes(second, "little")
+    return found.to_bytes(len(first), "little")
 
 
 _lock = threading.Lock()

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Count, F, Q, QuerySet
 
 from inventory.browse_cells import Cell, FleetFacts, within, words_of
-from inventory.browse_racks import MIN_HARDWARE_TEXT, ROW_ORDER
+from inventory.browse_racks import MIN_HARDWARE_TEXT, ROW_ORDER, Racks
 from inventory.models import ClassProfile, Device, Pool
 from portal.sql import among
 
@@ -100,10 +100,9 @@ class Admitted:
     single: Callable[[], Collection[int]]
     condition: Q
 
-    def test(self) -> Callable[[int, int, int], bool]:
-        """Whether a device (key, kind, cluster) is among them."""
-        kinds, single = frozenset(self.kinds), frozenset(self.single())
-        return lambda key, kind, cluster: (cluster, kind) in kinds or key in single
+    def among(self, racks: Racks) -> bytes:
+        """Flags of those of the racks that are among them."""
+        return racks.of(kinds=frozenset(self.kinds), keys=self.single())
 
 
 def admitted(kinds: Iterable[tuple[int, int]], keys: Collection[int]) -> Admitted:
