@@ -30,7 +30,7 @@ from claims.money.pricing import (
     statement,
 )
 from claims.money.rated import stays_of
-from claims.money.rating import COLUMNS, Rater
+from claims.money.rating import COLUMNS, Rater, Row
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KIND = ("project_id", "device_class", "product")
@@ -56,8 +56,8 @@ def charges(
     summed, single = _sorted(segments, projects, start=start, end=end)
     for rows in summed:
         gathered |= _gather(rows, segments, up_to_now=grows)
-    parts = _parts(single, prices, start=start, end=end)
-    wanted = (part for part in parts if projects is None or part.project_id in projects)
+    parts = parts_of(single, prices, start=start, end=end)
+    wanted = (part for _row, part in parts if projects is None or part.project_id in projects)
     gathered |= gather(wanted, segments, up_to_now=grows)
     return conclude(gathered, segments, prices, start=start, end=end)
 
@@ -87,10 +87,10 @@ def _sorted(
     return summed, rows.filter(moved | found, touching, started_at__lt=end)
 
 
-def _parts(
+def parts_of(
     rows: QuerySet[Allocation], prices: PriceList, *, start: datetime, end: datetime
-) -> Iterator[Usage]:
-    """Rows cut as their charges are."""
+) -> Iterator[tuple[Row, Usage]]:
+    """Rows cut as their charges are: where the price, the payer or the use changes."""
     iterator = rows.order_by("pk").values(*COLUMNS).iterator(chunk_size=1_000)
     owners: Owners | None = None
     while chunk := list(islice(iterator, 1_000)):
@@ -100,26 +100,27 @@ def _parts(
             kind, last = _kind(row, shared=bool(row["share_id"])), row["ended_at"]
             for part in rater.parts(row, max(row["started_at"], start), min(last or end, end)):
                 runs = last is None and part.end == end
-                yield _usage(
-                    replace(kind, project_id=part.project_id, use=part.use),
-                    part.start,
-                    None if runs else part.end,
+                yield (
+                    row,
+                    _usage(
+                        replace(kind, project_id=part.project_id, use=part.use),
+                        part.start,
+                        None if runs else part.end,
+                    ),
                 )
 
 
 def charges_of_request(*, request: Request, now: datetime, prices: PriceList | None = None) -> Statement:
     """What a request has cost so far."""
-    return statement(
-        usages(Allocation.objects.filter(request=request)),
-        prices or price_list(),
-        start=request.created_at,
-        end=now,
-        now=now,
-    )
+    rows = Allocation.objects.filter(request=request, admin_access=False)
+    parts = parts_of(rows, prices := prices or price_list(), start=request.created_at, end=now)
+    used = (part for _row, part in parts)
+    return statement(used, prices, start=request.created_at, end=now, now=now)
 
 
 def usages(rows: QuerySet[Allocation]) -> Iterator[Usage]:
-    """Billable intervals among `rows`. Admin access looks at devices without holding them: never billed."""
+    """Billable intervals among `rows`, as if all that is held were used. Admin access looks at devices
+    without holding them: never billed."""
     values = rows.filter(admin_access=False).values(*_COLUMNS)
     for row in values.iterator(chunk_size=5_000):
         kind = _kind(row, shared=bool(row["share_id"]))

@@ -104,6 +104,12 @@ class Cost:
         return self.amounts.get(self.currency)
 
     @property
+    def open(self) -> bool:
+        """Whether it hangs on the device that it will be."""
+        spans = [span for span in (*self.amounts.values(), self.hourly) if span is not None]
+        return bool(self.unpriced and spans) or any(not span.single for span in spans)
+
+    @property
     def hourly_words(self) -> str:
         """The price of a device-hour with its digits, "from – to" where there are several; "" = none."""
         if self.hourly is None:
@@ -153,6 +159,21 @@ def joined(costs: Sequence[Cost]) -> Cost:
             lines=tuple(dict.fromkeys((*first.lines, *other.lines))),
         )
     return first
+
+
+def together(costs: Sequence[Cost]) -> Cost:
+    """All of these (there is at least one). The hour is that of the first."""
+    first, *others = costs
+    amounts = dict(first.amounts)
+    for other in others:
+        for currency, span in other.amounts.items():
+            amounts[currency] = amounts[currency] + span if currency in amounts else span
+    return replace(
+        first,
+        amounts=amounts,
+        unpriced=tuple(dict.fromkeys(name for cost in costs for name in cost.unpriced)),
+        lines=tuple(line for cost in costs for line in cost.lines),
+    )
 
 
 def announce(prices: PriceList, candidates: Iterable[Candidate]) -> None:

@@ -8,6 +8,7 @@ known to pay.
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 
 from claims.models import DrillObject
 from inventory.models import NamespaceBinding
@@ -16,16 +17,20 @@ Binding = tuple[datetime, datetime | None, int]
 
 
 class Owners:
-    """All bindings of namespaces, and what drills held in one; one query, and one more where it is asked."""
+    """All bindings of namespaces, and what drills held in one; one query each, once it is asked."""
 
     def __init__(self) -> None:
-        self._bindings: dict[tuple[int, str], list[Binding]] = defaultdict(list)
         self._drilled: set[tuple[int, str]] | None = None
+
+    @cached_property
+    def _bindings(self) -> dict[tuple[int, str], list[Binding]]:
+        found: dict[tuple[int, str], list[Binding]] = defaultdict(list)
         rows = NamespaceBinding.objects.order_by("valid_from").values_list(
             "cluster_id", "namespace", "valid_from", "valid_until", "project_id"
         )
         for cluster, namespace, since, until, project in rows:
-            self._bindings[cluster, namespace].append((since, until, project))
+            found[cluster, namespace].append((since, until, project))
+        return found
 
     def parts(
         self, *, cluster_id: int, namespace: str, project_id: int | None, start: datetime, end: datetime

@@ -4,27 +4,29 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from claims.asks.values import Reading
-from claims.catalogue.candidates import candidates_of, candidates_of_units, drawn_on
+from claims.catalogue.candidates import candidates_of_units, drawn_on
+from claims.catalogue.kinds import Kinds, Sought
 from claims.money.expected import Candidate, Cost, CostLine, expected
 from claims.money.pricing import PriceList
-from inventory.models import CountedUnits, DeviceProfile
+from inventory.models import CountedUnits
 
 __all__ = ["Cost", "CostLine", "costs_of", "costs_of_units"]
 
 
-def costs_of(
-    reading: Reading, profiles: Sequence[DeviceProfile], prices: PriceList, *, now: datetime
-) -> list[Cost]:
+def costs_of(reading: Reading, prices: PriceList, *, now: datetime) -> list[Cost]:
     """For every kind of device that it may be (which it will be is the scheduler's choice): of what is asked
     for first, of each alternative, and of each further part. By the prices from `now` on."""
-    if reading.device_class is None or reading.count is None:
+    spec, cluster = reading.spec, reading.cluster
+    if spec is None or cluster is None:
         return []
-    kinds = _candidates(reading, profiles, reading.device_class.name, prices, share=True)
-    found = [_cost(reading, kinds, prices, count=reading.count, now=now, role="")]
-    for role, pieces in (("instead", reading.options.alternatives), ("besides", reading.options.parts)):
-        for piece in pieces:
-            kinds = _candidates(reading, piece.profiles, piece.wish.device_class, prices)
-            found.append(_cost(reading, kinds, prices, count=piece.count, now=now, role=role))
+    selector = reading.placement.node_selector if reading.placement else {}
+    sought = Sought(cluster=cluster, spec=spec, node_selector=selector)
+    found = []
+    for number, choices in enumerate(Kinds.load([sought]).of(sought)):
+        for place, wanted in enumerate(choices):
+            role = "besides" if number else "instead" if place else ""
+            kinds = drawn_on(wanted.candidates, cluster=cluster, prices=prices)
+            found.append(_cost(reading, kinds, prices, count=wanted.count, now=now, role=role))
     return [cost for cost in found if cost is not None]
 
 
@@ -36,20 +38,6 @@ def costs_of_units(
         return []
     cost = _cost(reading, candidates_of_units(rows), prices, count=reading.count, now=now, role="")
     return [] if cost is None else [cost]
-
-
-def _candidates(
-    reading: Reading,
-    profiles: Sequence[DeviceProfile],
-    device_class: str,
-    prices: PriceList,
-    *,
-    share: bool = False,
-) -> Sequence[Candidate]:
-    assert reading.cluster is not None  # a class is one of a cluster
-    requested = reading.options.share if share else {}
-    found = candidates_of(profiles, device_class=device_class, cluster=reading.cluster, requested=requested)
-    return drawn_on(found, cluster=reading.cluster, prices=prices)
 
 
 def _cost(

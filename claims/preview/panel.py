@@ -26,6 +26,8 @@ from claims.preview.changing import Changing
 from claims.preview.costs import Cost, CostLine, costs_of, costs_of_units
 from claims.preview.manifests import Written, written
 from claims.preview.outlook import Expected, Held, Line, expected, held_by, waiting
+from claims.preview.placed import Placed, placed
+from claims.preview.reasons import reasons_of
 from claims.preview.suggestions import Search, Suggestion
 from claims.preview.units import Units
 from claims.preview.upkeep import maintenance_ahead
@@ -40,9 +42,8 @@ from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
 from inventory.snapshot import fleet
 from portal.accounts.models import User
 from portal.dra.cluster import how_many_more
-from portal.dra.explain import Explanation, explain
+from portal.dra.explain import explain
 from portal.dra.fleet import Fleet
-from portal.dra.outcomes import Reason
 from portal.dra.quantity import Quantity
 from portal.reasons import in_words
 
@@ -111,6 +112,8 @@ class Preview:
     written: Sequence[Written] = ()
     # What it costs depends on which device it will be: of what is asked for, of alternatives, of more parts.
     costs: Sequence[Cost] = field(default_factory=tuple)
+    # Where that is a range and it fits: the devices that it would be given now, and their cost.
+    placed: Sequence[Placed] = ()
 
     @property
     def cost(self) -> Sequence[CostLine]:
@@ -235,19 +238,20 @@ class _Asking:
         result.matching, result.free = _count(reading, self.cluster, profiles)
         if not result.in_step:
             result.free = None
-        result.costs = costs_of(reading, profiles, prices, now=self.now)
+        result.costs = costs_of(reading, prices, now=self.now)
         spec = reading.spec
         if spec is None or not result.in_step or "min_memory" in reading.errors or result.keeps:
             return
         placement = reading.placement
-        self._engine(
-            Asked(
-                fleet=self.fleet_of(self.cluster),
-                claim=claim_of(manifests.preview_claim(spec, namespace=reading.namespace or "default")),
-                tolerations=node_tolerations(placement.tolerations) if placement else (),
-                node_selector=dict(placement.node_selector) if placement else {},
-            )
+        asked = Asked(
+            fleet=self.fleet_of(self.cluster),
+            claim=claim_of(manifests.preview_claim(spec, namespace=reading.namespace or "default")),
+            tolerations=node_tolerations(placement.tolerations) if placement else (),
+            node_selector=dict(placement.node_selector) if placement else {},
         )
+        self._engine(asked)
+        if result.nodes and (len(result.costs) > 1 or any(cost.open for cost in result.costs)):
+            result.placed = placed(reading, asked, result.nodes, prices, now=self.now)
 
     def _engine(self, asked: Asked) -> None:
         result = self.result
@@ -375,23 +379,3 @@ def _count(reading: Reading, cluster: Cluster, profiles: Sequence[DeviceProfile]
     states = dict(devices.values_list("state").annotate(count=Count("pk")).order_by())
     free = states.get(Device.State.FREE, 0) + states.get(Device.State.PARTLY, 0)
     return sum(states.values()), free
-
-
-def reasons_of(explanation: Explanation) -> list[str]:
-    """An explanation in sentences: the nearest miss first, then what each step of the funnel left over."""
-    said = [_nearest(explanation.nearest)] if explanation.nearest is not None else []
-    for funnel in explanation.funnels:
-        said += [
-            _("%(devices)s devices on %(nodes)s nodes: %(reason)s")
-            % {"reason": in_words(stage.reason), "devices": stage.devices, "nodes": stage.nodes}
-            for stage in funnel.stages
-        ]
-    return list(dict.fromkeys(said))
-
-
-def _nearest(reason: Reason) -> str:
-    if reason.code == "miss-held":
-        # Whose claims hold them is not for everybody's eyes.
-        told = {"request": reason.params.get("request", ""), "devices": reason.params.get("before", 0)}
-        return _("%(request)s: all %(devices)s matching devices are held.") % told
-    return in_words(reason)

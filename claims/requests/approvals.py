@@ -18,16 +18,15 @@ from django.utils.translation import gettext as _
 from claims.asks.reading import WrongValue, read_text
 from claims.asks.values import UnableToSubmit
 from claims.bookings.conflicts import keep_clear
-from claims.catalogue.candidates import drawn_on
 from claims.catalogue.places import Place, places_of
 from claims.catalogue.stock import FleetOf
 from claims.models import ChangeDecision, Decision, Flavor, Placement, Request
 from claims.models.requests import RequestQuerySet
-from claims.money.books import Kind
-from claims.money.expected import Candidate, Cost, announce, expected
+from claims.money.expected import Cost, together
 from claims.money.pricing import PriceList
 from claims.quotas.guard import OverQuota, approve, lock, verdicts
 from claims.quotas.guard import Verdict as QuotaVerdict
+from claims.requests.amounts import costs_of_all
 from claims.requests.making import patience
 from claims.requests.transitions import record, transition
 from inventory.snapshot import fleet
@@ -236,10 +235,15 @@ class Waiting:
     place: Place | None
     # Other requests for the same thing there that wait for a device or a decision.
     others: int
-    # What it would cost if it were held for the whole time, whichever device it will be.
-    expected: Cost
+    # What each part of it would cost if it were held for the whole time, whichever device it will be.
+    costs: Sequence[Cost]
     # What it means for the quotas that it counts for.
     quotas: Sequence[QuotaVerdict] = ()
+
+    @property
+    def expected(self) -> Cost:
+        """All parts together."""
+        return together(self.costs)
 
     @property
     def cost(self) -> Fraction | None:
@@ -297,12 +301,20 @@ def queue(
     others = Request.objects.filter(state__in=_WAITING, cluster__in={request.cluster_id for request in rows})
     targets = [_target(*row) for row in others.values_list("flavor", "cluster", "pool", "device_class")]
     led = _led_by(user)
-    announce(prices, [one for place in places.values() for one in place.stock.candidates])
+    served = [by_target.get((request.flavor_id, request.cluster_id, request.pool)) for request in rows]
+    costs = costs_of_all(
+        [
+            (request, place.stock.candidates if place else ())
+            for request, place in zip(rows, served, strict=True)
+        ],
+        prices,
+        now=now,
+    )
     quotas = verdicts(rows, now=now)
     told = []
     for number, request in enumerate(rows):
         target = _target(request.flavor_id, request.cluster_id, request.pool, request.device_class)
-        place = by_target.get((request.flavor_id, request.cluster_id, request.pool))
+        place = served[number]
         told.append(
             Waiting(
                 request=request,
@@ -311,7 +323,7 @@ def queue(
                 may_decide=_may(user, request, decisions[request.pk], led),
                 place=place,
                 others=max(0, targets.count(target) - 1),
-                expected=_cost(request, place, prices, now=now),
+                costs=costs[number],
                 quotas=quotas[number],
             )
         )
@@ -339,19 +351,3 @@ def _target(
     flavor: int | None, cluster: int, pool: str, device_class: str
 ) -> tuple[int | None, int, str, str]:
     return (flavor, cluster, pool, "" if flavor else device_class)
-
-
-def _cost(request: Request, place: Place | None, prices: PriceList, *, now: datetime) -> Cost:
-    """From now on, for every kind of device that the place has."""
-    name = request.device_class or request.extended_resource
-    kind = Kind(device_class=request.device_class, resource=request.extended_resource)
-    # What is described by the person has the price of its class.
-    kinds = (place.stock.candidates if place else ()) or (Candidate(name=name, kind=kind),)
-    return expected(
-        drawn_on(kinds, cluster=request.cluster, prices=prices),
-        prices,
-        project=request.project_id,
-        count=request.count,
-        start=now,
-        duration=request.duration,
-    )

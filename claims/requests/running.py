@@ -7,7 +7,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from claims.models import Allocation, Request
-from claims.money.pricing import Usage, price_list, share, statement
+from claims.money.charges import parts_of
+from claims.money.pricing import Usage, price_list, statement
 from inventory.models import Device
 
 
@@ -36,28 +37,15 @@ def running(requests: Sequence[Request], *, now: datetime) -> list[Running]:
     """The same requests in the same order; a fixed number of queries."""
     held: dict[int, list[Allocation]] = defaultdict(list)
     used: dict[int, list[Usage]] = defaultdict(list)
-    rows = Allocation.objects.filter(request__in=requests, admin_access=False).order_by("device_name", "pk")
-    for row in rows:
+    rows = Allocation.objects.filter(request__in=requests, admin_access=False)
+    for row in rows.filter(ended_at=None).order_by("device_name", "pk"):
         assert row.request_id is not None
-        if row.ended_at is None:
-            held[row.request_id].append(row)
-        used[row.request_id].append(
-            Usage(
-                project_id=row.project_id,
-                device_class=row.device_class,
-                product=row.product,
-                start=row.started_at,
-                end=row.ended_at,
-                quantity=share(row.consumed_capacity, row.capacity) if row.share_id else row.pieces,
-                profile=row.profile_digest,
-                resource=row.extended_resource,
-                consumed=row.consumed_capacity,
-                capacity=row.capacity,
-                counters=row.counters,
-            )
-        )
+        held[row.request_id].append(row)
     published = _published([row for rows_ in held.values() for row in rows_])
     prices, told = price_list(), []
+    since = min((request.created_at for request in requests), default=now)
+    for values, part in parts_of(rows, prices, start=since, end=now):
+        used[values["request_id"]].append(part)
     for request in requests:
         cost = statement(used[request.pk], prices, start=request.created_at, end=now, now=now)
         devices = [

@@ -1,12 +1,15 @@
 """What several of the desk's REST views answer with: requests, amounts, problems."""
 
+from fractions import Fraction
 from typing import Any
 
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 
 from claims.models import Request
+from claims.money.expected import Cost
 from claims.money.pricing import Statement
+from portal import money
 
 
 class RequestOut(serializers.Serializer[Any]):
@@ -68,3 +71,29 @@ ProblemOut = inline_serializer(
 
 def totals_of(told: Statement) -> list[dict[str, str]]:
     return [{"currency": currency, "amount": str(amount)} for currency, amount in told.totals.items()]
+
+
+class CostRangeOut(serializers.Serializer[Any]):
+    low = serializers.CharField(allow_null=True, help_text="At least; null: nothing has a price.")
+    high = serializers.CharField(allow_null=True, help_text="At most; the same as `low` where it is known.")
+    currency = serializers.CharField()
+    unpriced = serializers.ListField(
+        child=serializers.CharField(), help_text="Devices without a price, which are not in it."
+    )
+    role = serializers.CharField(help_text='"instead" of an alternative, "besides" of a further part.')
+
+
+def range_of(cost: Cost) -> dict[str, Any]:
+    """As `CostRangeOut` has it."""
+    return {
+        "low": None if cost.amount is None else amount_text(cost.amount.low, cost.currency),
+        "high": None if cost.amount is None else amount_text(cost.amount.high, cost.currency),
+        "currency": cost.currency,
+        "unpriced": cost.unpriced,
+        "role": cost.role,
+    }
+
+
+def amount_text(amount: Fraction, currency: str) -> str:
+    """Rounded to the currency's minor unit."""
+    return str(money.rounded(amount, currency=currency))

@@ -18,7 +18,7 @@ from claims.money.pricing import price_list
 from claims.requests import approvals
 from claims.requests.approvals import UnableToDecide, Verdict, Waiting, decidable, queue
 from claims.requests.browse import get_request_or_404
-from claims.rest.answers import AmountOut, ProblemOut, RequestOut
+from claims.rest.answers import AmountOut, CostRangeOut, ProblemOut, RequestOut, range_of
 from portal import money
 from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
@@ -64,6 +64,7 @@ class WaitingOut(serializers.Serializer[Any]):
     free = serializers.IntegerField(allow_null=True, help_text="Devices free now; null: not known.")
     others = serializers.IntegerField(help_text="Other requests for the same that wait.")
     cost = AmountOut(allow_null=True, help_text="At most, if held for the whole time; null: no price.")
+    cost_ranges = CostRangeOut(many=True, help_text="From – to for each part, whichever device it will be.")
     quotas = QuotaVerdictOut(many=True, help_text="What it means for the quotas that it counts for.")
 
 
@@ -142,5 +143,6 @@ def _waiting(row: Waiting) -> dict[str, Any]:
         "free": row.place.free if row.place else None,
         "others": row.others,
         "cost": cost,
+        "cost_ranges": [range_of(part) for part in row.costs],
         "quotas": row.quotas,
     }

@@ -1,7 +1,6 @@
 """REST of the preview under /api/v1/: what an ask would get, before anything is sent."""
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from django.utils import timezone
@@ -17,9 +16,8 @@ from claims.money.pricing import price_list
 from claims.preview.outlook import Expected
 from claims.preview.panel import Preview, preview
 from claims.preview.verdicts import Verdict
-from claims.rest.answers import ProblemOut
+from claims.rest.answers import CostRangeOut, ProblemOut, amount_text, range_of
 from claims.rest.requests import RequestIn
-from portal import money
 from portal.accounts.models import ApiToken
 from portal.api import ApiView
 
@@ -102,14 +100,15 @@ class CostLineOut(serializers.Serializer[Any]):
     role = serializers.CharField(help_text='"instead" of an alternative, "besides" of a further part.')
 
 
-class CostRangeOut(serializers.Serializer[Any]):
-    low = serializers.CharField(allow_null=True, help_text="At least; null: nothing has a price.")
-    high = serializers.CharField(allow_null=True, help_text="At most; the same as `low` where it is known.")
-    currency = serializers.CharField()
-    unpriced = serializers.ListField(
-        child=serializers.CharField(), help_text="Devices without a price, which are not in it."
-    )
-    role = serializers.CharField(help_text="As of the lines.")
+class PlacedDeviceOut(serializers.Serializer[Any]):
+    product = serializers.CharField()
+    count = serializers.IntegerField()
+
+
+class PlacedOut(serializers.Serializer[Any]):
+    nodes = serializers.ListField(child=serializers.CharField())
+    devices = PlacedDeviceOut(many=True)
+    cost = CostRangeOut()
 
 
 class PreviewQuotaOut(serializers.Serializer[Any]):
@@ -157,6 +156,10 @@ class PreviewOut(serializers.Serializer[Any]):
     approval = serializers.CharField(help_text="Who would have to agree; empty: nobody.")
     cost = CostLineOut(many=True, help_text="The arithmetic, one line for each price that may apply.")
     cost_ranges = CostRangeOut(many=True, help_text="What it comes to, whichever device it will be.")
+    placed = PlacedOut(
+        many=True,
+        help_text="Where that is a range and it fits: what it would be on up to five nodes, if now.",
+    )
     warnings = serializers.ListField(child=serializers.CharField())
     refusals = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
@@ -225,27 +228,22 @@ class _Answer:
                 "hours": f"{float(line.hours):g}",
                 "price_per_device_hour": None if line.hourly is None else digits(line.hourly),
                 "currency": line.currency,
-                "amount": None if line.amount is None else _amount(line.amount, line.currency),
+                "amount": None if line.amount is None else amount_text(line.amount, line.currency),
                 "units": line.units or "1",
                 "use": line.use,
                 "role": line.role,
             }
             for line in told.cost
         ]
-        self.cost_ranges = [
+        self.cost_ranges = [range_of(cost) for cost in told.costs]
+        self.placed = [
             {
-                "low": None if cost.amount is None else _amount(cost.amount.low, cost.currency),
-                "high": None if cost.amount is None else _amount(cost.amount.high, cost.currency),
-                "currency": cost.currency,
-                "unpriced": cost.unpriced,
-                "role": cost.role,
+                "nodes": list(one.nodes),
+                "devices": [{"product": product, "count": count} for product, count in one.devices],
+                "cost": range_of(one.cost),
             }
-            for cost in told.costs
+            for one in told.placed
         ]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._told, name)
-
-
-def _amount(amount: Fraction, currency: str) -> str:
-    return str(money.rounded(amount, currency=currency))

@@ -18,8 +18,9 @@ from tests.claims.conftest import NOW, Cast
 GUARD = 'device.attributes["gpu.nvidia.com"].productName == "{}"'
 
 
-def build(*, held: int = 0, cordoned: bool = False) -> Fleet:
-    """Two nodes, H100 and A100, with two devices each; the first `held` H100s are taken."""
+def build(*, held: int = 0, cordoned: bool = False, mixed: bool = False) -> Fleet:
+    """Two nodes, H100 and A100, with two devices each; the first `held` H100s are taken. `mixed`: there is a
+    class of both."""
     slices, nodes = [], []
     for product, memory in (("H100", "80Gi"), ("A100", "40Gi")):
         node = f"node-{product.lower()}"
@@ -58,9 +59,12 @@ def build(*, held: int = 0, cordoned: bool = False) -> Fleet:
             "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceClass",
             "metadata": {"name": name},
-            "spec": {"selectors": [{"cel": {"expression": GUARD.format(name.upper())}}]},
+            "spec": {"selectors": [{"cel": {"expression": expression}}]},
         }
-        for name in ("h100", "a100")
+        for name, expression in (
+            *((name, GUARD.format(name.upper())) for name in ("h100", "a100")),
+            *((("gpu", "true"),) if mixed else ()),
+        )
     ]
     claims = [
         {
@@ -155,6 +159,26 @@ def test_the_cost_is_by_the_rules_that_it_will_be_rated_by(
     assert cost.amount is not None
     assert cost.amount.single
     assert cost.amount.high == sum(line.count * line.hours * 6 for line in cost.lines)
+
+
+def test_where_it_hangs_on_the_device_what_it_would_be_now_is_priced_and_named(
+    cast: Cast, values: dict[str, Any], prices: PriceBook
+) -> None:
+    asked: dict[str, Any] = {"device_class": "gpu", "count": "2", "duration": "1", "min_memory": ""}
+    either = told(cast, values, build(mixed=True), **asked)
+    assert [(one.nodes, one.devices) for one in either.placed] == [
+        (("node-h100",), [("H100", 2)]),
+        (("node-a100",), [("A100", 2)]),
+    ]
+    (large, small) = (one.cost for one in either.placed)
+    assert (large.amount and large.amount.high, large.unpriced) == (Fraction(120), ())
+    assert (small.amount, small.unpriced) == (None, ("A100",))
+    # One of the two is held: only the other node has two.
+    assert [one.devices for one in told(cast, values, build(held=1, mixed=True), **asked).placed] == [
+        [("A100", 2)]
+    ]
+    # Where all that may be costs the same, nothing is to be said.
+    assert told(cast, values, build(), **asked | {"device_class": "h100"}).placed == ()
 
 
 def test_a_cluster_out_of_step_has_no_present(cast: Cast, values: dict[str, Any], cluster: Cluster) -> None:

@@ -8,13 +8,25 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, transaction
 
-from claims.models import Allocation, Charge, CostCentre, Price, PriceBook, PriceRule, Statement
+from claims.history.curves import us
+from claims.models import (
+    Allocation,
+    Charge,
+    Consumer,
+    CostCentre,
+    Price,
+    PriceBook,
+    PriceRule,
+    Request,
+    Statement,
+)
 from claims.money.books import Centres
-from claims.money.charges import charges
+from claims.money.charges import charges, charges_of_request
 from claims.money.months import Month
 from claims.money.rated import rate_month
+from claims.requests.running import running
 from inventory.models import Cluster, NamespaceBinding
-from portal.accounts.models import Project
+from portal.accounts.models import Project, User
 
 MARCH = Month(2026, 3)
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
@@ -179,3 +191,29 @@ def test_a_charge_is_cut_where_its_cost_centre_changes(cluster: Cluster, tides: 
     rows = Charge.objects.order_by("started_us").values_list("cost_centre", flat=True)
     assert list(rows) == ["OLD", "GEO"]
     assert Centres().of(tides.pk, T0) == "OLD"
+
+
+def test_what_a_request_has_cost_so_far_is_what_is_charged(
+    cluster: Cluster, tides: Project, prices: PriceBook
+) -> None:
+    later = PriceBook.objects.create(name="later", currency="EUR", valid_from=T0 + 3 * HOUR)
+    Price.objects.create(book=later, per_hour=Decimal(4))
+    PriceRule.objects.create(book=later, position=0, use="unused", per_hour=Decimal(1))
+    rhea = User.objects.create(username="rhea")
+    request = Request.objects.create(
+        project=tides, requester=rhea, cluster=cluster, namespace="n", count=1, shape="claim",
+        duration=99 * HOUR, purpose="x", created_at=T0, changed_at=T0, object_name="claim",
+    )  # fmt: skip
+    hold(cluster, T0, None, project=tides, request=request, claim_uid="u", claim_name="claim")
+    for name, joined, left in (("claim-hold", 0, None), ("work", 5, 7)):
+        Consumer.objects.create(
+            cluster=cluster, claim_uid="u", epoch=1, resource="pods", name=name, uid=name,
+            joined_at=T0 + joined * HOUR, left_at=None if left is None else T0 + left * HOUR,
+        )  # fmt: skip
+    rate_month(month=MARCH, zone=UTC)
+    now = T0 + 10 * HOUR
+    charged = sum((c.amount(end_us=us(now)) or 0 for c in Charge.objects.all()), start=Fraction(0))
+    # Three hours by the first book, two of use at 4, and five in which nobody but the desk's Pod held it.
+    assert charged == 3 * 3 + 2 * 4 + 5 * 1
+    (line,) = running([request], now=now)
+    assert line.totals == charges_of_request(request=request, now=now).totals == {"EUR": charged}
