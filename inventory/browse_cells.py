@@ -17,10 +17,11 @@ from django.utils.translation import gettext_lazy as _
 from django_stubs_ext import StrOrPromise
 
 from inventory.browse_counted import PLUGIN
+from inventory.browse_kinds import Kinds, kinds_of
 from inventory.browse_racks import Racks, racks_of
 from inventory.coverage import Coverage, coverage_of_all
 from inventory.filters import is_number
-from inventory.models import ClassProfile, Cluster, Device, DeviceProfile
+from inventory.models import Cluster, Device, DeviceProfile
 from portal.templatetags.ui import human_bytes
 
 # The state of a device on a cluster that is not in step: what the mirror holds of it is the past.
@@ -84,11 +85,21 @@ class FleetFacts:
     """What every search needs to know of the fleet as a whole; a few dozen rows, read once per request."""
 
     coverage: Mapping[int, Coverage]
-    profiles: Mapping[int, DeviceProfile]
-    # Names of the classes that match a whole kind, by (cluster, profile).
-    classes: Mapping[tuple[int, int], frozenset[str]]
-    # Names of the classes that tell devices of one kind apart (they read identity attributes).
-    single_classes: frozenset[str]
+    kinds: Kinds
+
+    @property
+    def profiles(self) -> Mapping[int, DeviceProfile]:
+        return self.kinds.profiles
+
+    @property
+    def classes(self) -> Mapping[tuple[int, int], frozenset[str]]:
+        """Names of the classes that match a whole kind, by (cluster, profile)."""
+        return self.kinds.classes
+
+    @property
+    def single_classes(self) -> frozenset[str]:
+        """Names of the classes that tell devices of one kind apart (they read identity attributes)."""
+        return self.kinds.single_classes
 
     @cached_property
     def racks(self) -> Racks:
@@ -97,19 +108,8 @@ class FleetFacts:
 
     @classmethod
     def load(cls, *, now: datetime) -> "FleetFacts":
-        names: dict[tuple[int, int], set[str]] = defaultdict(set)
-        matches = ClassProfile.objects.filter(device=None)
-        for cluster_id, profile_id, name in matches.values_list(
-            "device_class__cluster_id", "profile_id", "device_class__name"
-        ):
-            names[cluster_id, profile_id].add(name)
-        single = ClassProfile.objects.exclude(device=None).values_list("device_class__name", flat=True)
-        return cls(
-            coverage=coverage_of_all(now=now),
-            profiles={p.pk: p for p in DeviceProfile.objects.defer("attributes", "capacity")},
-            classes={key: frozenset(values) for key, values in names.items()},
-            single_classes=frozenset(single.distinct()),
-        )
+        coverage = coverage_of_all(now=now)
+        return cls(coverage, kinds_of(known.cluster for known in coverage.values()))
 
 
 def words_of(profile: DeviceProfile) -> str:

@@ -81,6 +81,7 @@ def nothing_remembered_of_another_test() -> None:
     from inventory import (
         browse_counts,
         browse_hits,
+        browse_kinds,
         browse_racks,
         expressions,
         identity_names,
@@ -92,6 +93,7 @@ def nothing_remembered_of_another_test() -> None:
     for module in (
         browse_counts,
         browse_hits,
+        browse_kinds,
         browse_racks,
         expressions,
         identity_names,
