@@ -6,6 +6,8 @@ from inventory import api, api_class_history, api_clusters, api_findings, api_in
 from inventory import api_surroundings as surroundings
 from inventory.cdi import api as cdi
 from inventory.cdi import api_tokens as cdi_tokens
+from inventory.podresources import api as pod_devices
+from inventory.podresources import api_tokens as pod_device_tokens
 from inventory.proposals import api as proposals
 from inventory.proposals import api_classes
 from inventory.taints.api_urls import urlpatterns as taints_and_maintenance
@@ -69,6 +71,18 @@ urlpatterns = [
     path("cdi/tokens/<int:pk>/", cdi_tokens.NodeTokenView.as_view(), name="api-cdi-token"),
     path("cdi/nodes/", cdi.CdiNodeListView.as_view(), name="api-cdi-node-list"),
     path("cdi/nodes/<slug:cluster>/<k8s:name>/", cdi.CdiNodeDetailView.as_view(), name="api-cdi-node-detail"),
+    path("pod-devices/reports/", pod_devices.PodDeviceReportView.as_view(), name="api-pod-device-report"),
+    path("pod-devices/nodes/", pod_devices.PodDeviceNodeListView.as_view(), name="api-pod-device-node-list"),
+    path(
+        "pod-devices/tokens/",
+        pod_device_tokens.PodDeviceTokenListView.as_view(),
+        name="api-pod-device-token-list",
+    ),
+    path(
+        "pod-devices/tokens/<int:pk>/",
+        pod_device_tokens.PodDeviceTokenView.as_view(),
+        name="api-pod-device-token",
+    ),
     path("device-classes/", api_classes.ClassListView.as_view(), name="api-class-list"),
     path("device-classes/effect/", api_classes.ClassEffectView.as_view(), name="api-class-effect"),
     path("class-proposals/", proposals.ProposalListView.as_view(), name="api-class-proposal-list"),

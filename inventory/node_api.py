@@ -5,8 +5,6 @@ from typing import Any, ClassVar
 
 from django.contrib.auth.models import AnonymousUser
 from django.utils.translation import gettext as _
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.openapi import AutoSchema
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.parsers import BaseParser
@@ -44,14 +42,10 @@ class NodeTokenAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-class NodeTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself by metaclass
-    target_class = NodeTokenAuthentication
-    match_subclasses = True
-    name = "nodeToken"
-
-    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:  # noqa: ARG002 - the interface
-        description = "A token that an administrator issued for one node and one sort of report."
-        return {"type": "http", "scheme": "bearer", "description": description}
+def security_definition() -> dict[str, Any]:
+    """How OpenAPI is told of a token of a node."""
+    description = "A token that an administrator issued for one node and one sort of report."
+    return {"type": "http", "scheme": "bearer", "description": description}
 
 
 class HasNodeToken(BasePermission):

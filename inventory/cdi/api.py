@@ -9,6 +9,8 @@ from typing import Any
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -20,7 +22,13 @@ from inventory.cdi import intake, tokens, words
 from inventory.cdi.facts import Judged, judge_nodes
 from inventory.cdi.listing import visible_files, visible_findings, wanted_nodes
 from inventory.models import CdiNode, CdiSpecFile, CdiToken
-from inventory.node_api import HasNodeToken, NodeTokenAuthentication, RawReport, answer_to
+from inventory.node_api import (
+    HasNodeToken,
+    NodeTokenAuthentication,
+    RawReport,
+    answer_to,
+    security_definition,
+)
 from portal.access import may_read_everything
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView
@@ -31,6 +39,14 @@ from portal.api import ApiListView, ApiView
 class CdiTokenAuthentication(NodeTokenAuthentication):
     def find(self, plain: str) -> CdiToken | None:
         return tokens.find(plain, now=timezone.now())
+
+
+class CdiTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself by metaclass
+    target_class = CdiTokenAuthentication
+    name = "nodeToken"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:  # noqa: ARG002 - the interface
+        return security_definition()
 
 
 class AcceptedOut(serializers.Serializer[Any]):

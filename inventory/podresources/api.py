@@ -5,6 +5,8 @@ from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -14,7 +16,13 @@ from rest_framework.views import APIView
 
 from inventory.filters import clean_text
 from inventory.models import PodDeviceNode, PodDeviceToken
-from inventory.node_api import HasNodeToken, NodeTokenAuthentication, RawReport, answer_to
+from inventory.node_api import (
+    HasNodeToken,
+    NodeTokenAuthentication,
+    RawReport,
+    answer_to,
+    security_definition,
+)
 from inventory.node_reports import UnableToAccept
 from inventory.podresources import intake, tokens
 from portal.accounts.models import ApiToken
@@ -46,6 +54,14 @@ _REPORT = OpenApiExample(
 class PodDeviceTokenAuthentication(NodeTokenAuthentication):
     def find(self, plain: str) -> PodDeviceToken | None:
         return tokens.find(plain, now=timezone.now())
+
+
+class PodDeviceTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call] # registers itself by metaclass
+    target_class = PodDeviceTokenAuthentication
+    name = "podDeviceToken"
+
+    def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:  # noqa: ARG002 - the interface
+        return security_definition()
 
 
 class PodDeviceAcceptedOut(serializers.Serializer[Any]):

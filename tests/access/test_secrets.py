@@ -13,8 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from django.views.debug import ExceptionReporter
 
-from inventory import clusters
-from inventory.cdi import tokens as node_tokens
+from inventory import clusters, node_tokens
 from portal.accounts import tokens
 from portal.logs import RedactingFormatter
 from tests.access.bodies import KUBECONFIG

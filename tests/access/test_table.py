@@ -32,7 +32,9 @@ REST = [call for call, row in ROWS.items() if BY_NAME[row.name].is_api]
 SOME = ("owner", "stranger", "administrator", "anonymous")
 # Pages that no page of ours asks a part of, and that redirect by themselves.
 NEVER_A_PART = {"GET mfa_authenticate": "the second step of signing in"}
-NOT_A_PERSON = {"POST api-cdi-report": "only tokens of nodes open the intake of reports"}
+NOT_A_PERSON = dict.fromkeys(
+    ("POST api-cdi-report", "POST api-pod-device-report"), "only tokens of nodes open the intake of reports"
+)
 
 Walk = Callable[[str], list[Call]]
 

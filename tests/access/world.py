@@ -58,6 +58,7 @@ from inventory.models import (
     Pod,
     SyncProblem,
 )
+from inventory.podresources import tokens as pod_device_tokens
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.invitations import invite
@@ -228,6 +229,9 @@ def make_world(answering: AccessCluster) -> World:
     cdi_token, _plain = node_tokens.issue(
         cluster=cluster, node_name="gpu-01", actor=cast.administrator, now=now
     )
+    pod_device_token, _plain = pod_device_tokens.issue(
+        cluster=cluster, node_name="gpu-01", actor=cast.administrator, now=now
+    )
     own_token, _plain = issue(cast.member, ["inventory"])
     entry = record(now=now, actor=cast.lead, action="project.change", target=cast.project)
     announcement = announce(values={"level": 1, "text": "Spring tide"}, actor=cast.administrator, now=now)
@@ -287,6 +291,7 @@ def make_world(answering: AccessCluster) -> World:
             "known-finding": known.pk,
             "task": task.pk,
             "node-token": cdi_token.pk,
+            "pod-device-token": pod_device_token.pk,
             "class-version": agreed.pk,
             "class-drift": drifted.pk,
             **make_proposals(cast, cluster),
