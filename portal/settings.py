@@ -62,6 +62,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "portal.health.HealthMiddleware",
     "portal.work_ids.RequestIdMiddleware",
+    "portal.tracing.answers.TracingMiddleware",
     "portal.measures.MeasuringMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
+from portal import tracing
 from portal.accounts.notifications import signing, targets
 from portal.accounts.notifications.texts import Text
 
@@ -72,7 +73,8 @@ def call(
     }
     over = threading.Event()
     try:
-        with _connected(target, over, until) as connection:
+        told = {"http.request.method": "POST", "server.address": target.host}
+        with _connected(target, over, until) as connection, tracing.step("POST", **told):
             connection.request("POST", target.path, body=body, headers=headers)
             response = connection.getresponse()
             return _answer(response)

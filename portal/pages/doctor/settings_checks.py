@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from cryptography.fernet import Fernet
 from django.conf import settings
 
+from portal import tracing
 from portal.pages.doctor.results import Result, bad, good, warning
 
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
@@ -20,6 +21,7 @@ def settings_checks() -> Iterator[Result]:
     yield _credential_keys()
     yield from _addresses()
     yield _mail()
+    yield from _traces()
 
 
 def _debug() -> Result:
@@ -112,3 +114,14 @@ def _mail() -> Result:
             "Set CLAIMDESK_EMAIL_URL, such as submission://user:password@mail.example.org.",
         )
     return good("mail", f"By {settings.EMAIL_HOST}.")
+
+
+def _traces() -> Iterator[Result]:
+    if tracing.is_wanted() and not tracing.is_installed():
+        yield warning(
+            "traces",
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed: nothing is sent.",
+            "Run: .venv/bin/python -m pip install --require-hashes -r requirements/tracing.txt",
+        )
+    elif tracing.is_wanted():
+        yield good("traces", "They are sent where the environment says.")
