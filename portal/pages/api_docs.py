@@ -15,6 +15,7 @@ from django.utils.cache import get_conditional_response
 from django.utils.encoding import force_bytes
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
@@ -49,6 +50,7 @@ class SchemaView(SpectacularAPIView):
 
     permission_classes = (IsAuthenticated,)
 
+    @extend_schema(exclude=True)
     def get(self, request: Request, *_args: Any, **_kwargs: Any) -> HttpResponseBase:
         renderer = request.accepted_renderer
         content, etag = written(renderer.media_type)

@@ -13,7 +13,12 @@ from tests.access.world import World, world
 
 __all__ = ["world"]
 
-pytestmark = [pytest.mark.django_db, pytest.mark.xdist_group("access"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.everyrole,
+    pytest.mark.xdist_group("access"),
+    pytest.mark.timeout(300),
+]
 
 HERE = "http://testserver"
 NAMES = ("next", "to", "back", "redirect", "return", "url", "redirect_uri")
