@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from inventory.follow import catching_up
 from inventory.follow.backoff import Backoff
 from inventory.mirror.batches import Batch, Gap, Item, Key, Unreadable
 from inventory.mirror.decoding import item_of
@@ -23,7 +24,7 @@ from portal.kube.client import Client
 from portal.kube.resources import Resource
 from portal.kube.watch import Bookmark, Event, Watch
 
-# A watch that was away for less than this has covered the time: reconnecting takes a moment.
+# A time without a watch that is shorter than this is not worth a word: reconnecting takes a moment.
 NEGLIGIBLE_GAP = timedelta(seconds=5)
 WATCH_SECONDS = 240
 # A watch that gave nothing for this long is opened anew (bookmarks come about every minute).
@@ -105,6 +106,8 @@ class StreamThread(threading.Thread):
         # whether it has: then equal versions do not mean equal objects.
         self._doubt = bool(start.resource_version)
         self._went_back = False
+        # The server's version when it was asked last: what is not beyond it happened before.
+        self._behind: int | None = None
         self._checkpoint_at = 0.0
         self._gone_at = float("-inf")
         # Listed once, or known to be impossible: those who wait for it may go on.
@@ -191,6 +194,7 @@ class StreamThread(threading.Thread):
             iter(self._client.list_pages(resource, field_selector=self._plan.field_selector, limit=1))
         )
         theirs, ours = page.resource_version, self._version
+        self._behind = int(theirs) if theirs.isdecimal() else None
         if theirs.isdecimal() and ours.isdecimal() and int(theirs) < int(ours):
             self._version, self._lost, self._went_back = "", True, True
 
@@ -293,20 +297,24 @@ class StreamThread(threading.Thread):
                 watch.close()
             self._note_date(watch.date)
             covered = self._covered_until
-            late = covered is not None and connected - covered >= NEGLIGIBLE_GAP
-            away_since = covered if late else None
+            away_since = (
+                covered if covered is not None and connected - covered > catching_up.BRACKETED else None
+            )
             gap = self._gap(connected)
             self._tell(Stream.State.WATCHING, api_version=resource.api_version)
             if gap is not None:
                 self._put(Batch(resource=resource, received_at=connected, since=gap.since, gap=gap))
-            opened_at = self._covered_until = self._now()
-            # What happened while we were away comes first, at once; the first quiet moment or bookmark
-            # ends it.
-            caught_up_at = time.monotonic() + 1.0
+            opened_at = self._now()
+            if away_since is None:
+                self._covered_until = opened_at
+            # What happened while we were away comes first.
+            behind, self._behind = self._behind, None
+            caught_up_at = time.monotonic() + catching_up.SECONDS
             try:
                 for events in watch:
-                    since = away_since if time.monotonic() < caught_up_at else None
-                    self._take(resource, events, since=since)
+                    if away_since is not None and catching_up.is_news(events, behind=behind, by=caught_up_at):
+                        away_since = None
+                    self._take(resource, events, since=away_since)
                     if time.monotonic() > ends_at:
                         watch.close()
             except errors.Gone:
@@ -332,7 +340,7 @@ class StreamThread(threading.Thread):
         for start in range(0, len(changes), BATCH_SIZE):
             some = changes[start : start + BATCH_SIZE]
             items, bad = self._items(some, resource=resource)
-            self._version = _version_of(some[-1][0]) or self._version
+            self._version = catching_up.version_of(some[-1][0]) or self._version
             if items or bad:
                 self._put(
                     Batch(
@@ -392,11 +400,3 @@ class StreamThread(threading.Thread):
 
 class _Stopped(Exception):
     """The thread was asked to end."""
-
-
-def _version_of(raw: bytes) -> str:
-    named = item_of(raw, resource=_ANY)
-    return named.resource_version if isinstance(named, Item) else ""
-
-
-_ANY = Resource("v1", "any", namespaced=True, kind="Any")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inventory.follow import backoff, streams
+from inventory.follow import backoff, catching_up, streams
 from inventory.follow.follower import Follower, Outcome
 from inventory.models import Cluster
 from portal.kube.client import Client
@@ -59,6 +59,7 @@ class Followed:
 def followed(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Followed]:
     monkeypatch.setattr(backoff, "FIRST", 0.05)
     monkeypatch.setattr(streams, "NEGLIGIBLE_GAP", timedelta(0))
+    monkeypatch.setattr(catching_up, "BRACKETED", timedelta(0))
     with mini_cluster() as (mini, server):
         cluster = Cluster.objects.create(
             name="alpha", credentials=Cluster.Credentials.STORED, created_at=datetime.now(UTC)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from inventory.follow import streams
 from inventory.follow.discovery import GROUPS
 from inventory.models import Claim, Cluster, Device, Node, Observation, ResourceSlice, Stream, SyncProblem
 from tests.inventory.follow.conftest import Followed, action
@@ -88,6 +89,30 @@ def test_the_next_follower_goes_on_where_the_last_one_stopped(followed: Followed
     assert released.source == "observed"
     assert released.uncertainty_us > 0
     assert_told_once()
+
+
+def test_what_happened_in_a_gap_too_short_to_be_told_has_bounds_all_the_same_and_what_is_new_has_its_time(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "NEGLIGIBLE_GAP", timedelta(hours=1))
+    held = one_of_everything(followed)
+    followed.until(followed.synced)
+    heard = stream("resourceclaims").heard_at
+    followed.mini.put(held | {"status": {}})
+    again = held | {"status": {"allocation": allocation(result("gpu-1"))}}
+    followed.until(
+        lambda: not Claim.objects.get().allocated,
+        action(lambda: followed.mini.put(again)),
+        lambda: Claim.objects.get().allocated,
+        action(lambda: followed.mini.put(held | {"status": {}})),
+        lambda: not Claim.objects.get().allocated,
+    )
+    assert not Observation.objects.filter(kind="gap").exists()
+    old, new = Observation.objects.filter(kind="claim-released").order_by("pk")
+    assert heard is not None
+    assert old.at - timedelta(microseconds=old.uncertainty_us) <= heard + timedelta(seconds=1)
+    assert old.uncertainty_us > 0
+    assert new.uncertainty_us == 0
 
 
 def test_a_watch_that_is_cut_in_mid_line_goes_on_from_the_last_version(followed: Followed) -> None:
