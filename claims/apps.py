@@ -13,7 +13,13 @@ class ClaimsConfig(AppConfig):
         from claims.launches.tasks import on_launch_due
         from claims.ledger.exclusion import after_migrate
         from claims.money.tasks import on_project_saved
-        from claims.receivers import on_findings_opened, on_observed, on_quotas_due, on_work_due
+        from claims.receivers import (
+            on_findings_opened,
+            on_metrics_read,
+            on_observed,
+            on_quotas_due,
+            on_work_due,
+        )
         from claims.requests.concerned import concerned
         from claims.requests.drift_findings import findings as drift_findings
         from claims.requests.sweeping import findings
@@ -24,6 +30,7 @@ class ClaimsConfig(AppConfig):
         from inventory.findings.strays import CHANGED, register
         from inventory.signals import findings_opened, observed
         from inventory.taints.concerned import register as register_concerned
+        from inventory.telemetry.signals import read as metrics_read
 
         post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.money.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
@@ -36,6 +43,7 @@ class ClaimsConfig(AppConfig):
         register_catalogue(everything_offered)
         register_concerned(concerned)
         observed.connect(on_observed, dispatch_uid="claims.catch_up")
+        metrics_read.connect(on_metrics_read, dispatch_uid="claims.utilisation")
         findings_opened.connect(on_findings_opened, dispatch_uid="claims.drift")
         work_due.connect(on_work_due, dispatch_uid="claims.pursue")
         quotas_due.connect(on_quotas_due, dispatch_uid="claims.quotas.standing")

@@ -11,7 +11,8 @@ from redis.exceptions import RedisError
 
 from claims import tasks
 from claims.requests import drift_findings
-from inventory.models import Finding
+from claims.utilisation import tasks as use_tasks
+from inventory.models import Finding, MetricSource
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,16 @@ def on_work_due(*, request_id: int, **_kwargs: Any) -> None:
 def on_findings_opened(*, opened: Collection[Finding], now: datetime, **_kwargs: Any) -> None:
     """Within the transaction that opened them: who asked for what others changed hears of it."""
     drift_findings.tell_concerned(opened=opened, now=now)
+
+
+def on_metrics_read(*, source_id: int, **_kwargs: Any) -> None:
+    """A cluster's Prometheus was read: what people hold is added up."""
+    cluster_id = MetricSource.objects.filter(pk=source_id).values_list("cluster_id", flat=True).first()
+    if cluster_id is not None:
+        try:
+            use_tasks.fold.apply_async(kwargs={"cluster_id": cluster_id}, expires=use_tasks.EXPIRES)
+        except (OperationalError, RedisError, OSError) as error:
+            log.warning("queue unreachable: use of cluster %s: %s", cluster_id, error)
 
 
 def on_quotas_due(**_kwargs: Any) -> None:

@@ -28,6 +28,7 @@ from claims.models.statements import (
     StatementLine,
 )
 from claims.models.statements_told import StatementHook, ToldCorrection
+from claims.models.utilisation import AllocationUse, UseCursor
 
 __all__ = [
     "FINAL_STATES",
@@ -35,6 +36,7 @@ __all__ = [
     "PLANNED",
     "Adjustment",
     "Allocation",
+    "AllocationUse",
     "BookedTotal",
     "Booking",
     "BookingBook",
@@ -86,5 +88,6 @@ __all__ = [
     "StatementHook",
     "StatementLine",
     "ToldCorrection",
+    "UseCursor",
     "Watch",
 ]
