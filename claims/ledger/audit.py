@@ -10,7 +10,7 @@ missing                 allocated in the mirror, and not open here
 ======================  ==============================================================================
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,23 +21,20 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from claims.history.curves import moment, us
 from claims.history.watched import watched
-from claims.ledger.conservation import WHOLE, Excess, Number, Piece, Span, Sums, Use, add_up, parts_of, spans
+from claims.ledger.conservation import WHOLE, Excess, Number, Piece, Sums, Use, add_up, parts_of
+from claims.ledger.published import DeviceName, World, piece_name
 from claims.models import Allocation, LedgerCursor
 from inventory.coverage import coverage_of
 from inventory.models import (
     Claim,
     Cluster,
     CountedUnits,
-    Device,
     Observation,
     Pod,
-    ResourceSlice,
     Stream,
 )
-from portal.dra import model as dra
 
 Kind = Observation.Kind
-DeviceName = tuple[str, str, str]
 FINISHED = ("Succeeded", "Failed")
 _ROW = (
     *("driver", "pool_name", "device_name", "share_id", "consumed_capacity", "capacity", "counters"),
@@ -135,41 +132,37 @@ def _shared_partitions(cluster: Cluster, now: int) -> Iterator[Violation]:
 
 
 def pieces(
-    cluster: Cluster, now: datetime
+    cluster: Cluster, now: datetime, *, world: World | None = None
 ) -> Iterator[tuple[Piece, Sequence[DeviceName], Sequence[tuple[int, int]]]]:
     """Every piece of hardware with the devices that it is published as, and the times that nobody saw."""
     ends = us(now)
     seen = watched(_coverage(cluster, now), since=moment(0), now=now)
     blanks = seen.blanks(0, ends) if seen is not None else []
-    world = _World.load(cluster, ends)
+    world = world or World.load(cluster, ends)
     shared: dict[str, Piece] = {}
     for name, rows in groupby(_rows(cluster).iterator(chunk_size=5_000), key=lambda row: tuple(row[:3])):
         device: Any = name
         uses = [_use(row, ends) for row in rows]
-        sets = world.sets_of(device).union(*(use.counters for use in uses))
+        world.join(device, frozenset().union(*(use.counters for use in uses)))
+        sets = world.sets_of(device)
         if not sets:
             piece = world.piece(device)
             piece.uses = [Use(use.start, use.end, use.parts) for use in uses]
             yield piece, [device], blanks
         for one in sets:
-            piece = shared.setdefault(_named(device, one), Piece(_named(device, one)))
+            piece = shared.setdefault(piece_name(device, one), Piece(piece_name(device, one)))
             piece.uses += [Use(use.start, use.end, use.of_set(one)) for use in uses]
     for device in world.left():
         sets = world.sets_of(device)
         if not sets:
             yield world.piece(device), [device], blanks
         for one in sets:
-            shared.setdefault(_named(device, one), Piece(_named(device, one)))
+            shared.setdefault(piece_name(device, one), Piece(piece_name(device, one)))
     for named, piece in shared.items():
         for device in world.members(named):
             piece.published += world.published.get(device, ())
             piece.barred += world.barred.get(device, ())
         yield piece, world.members(named), blanks
-
-
-def _named(device: DeviceName, counter_set: str) -> str:
-    """What partitions are cut from, by the set of counters that they share."""
-    return f"{device[0]}/{device[1]}/{counter_set}"
 
 
 @dataclass(frozen=True)
@@ -222,92 +215,6 @@ def _exceeded(piece: Piece, excess: Excess) -> Violation:
         where=piece.name,
         detail=f"{float(excess.share):.0%}{what} in use at {moment(excess.at):%Y-%m-%dT%H:%M:%S.%fZ}",
     )
-
-
-@dataclass
-class _World:
-    """When devices were published and could not be had, and which counters they draw on."""
-
-    published: Mapping[DeviceName, list[Span]]
-    barred: Mapping[DeviceName, list[Span]]
-    sets: Mapping[DeviceName, set[str]]
-    taken: set[DeviceName] = field(default_factory=set)
-    by_set: dict[str, list[DeviceName]] = field(default_factory=lambda: defaultdict(list))
-
-    @classmethod
-    def load(cls, cluster: Cluster, now: int) -> "_World":
-        here: set[DeviceName] = set()
-        barred_now: set[DeviceName] = set()
-        devices = Device.objects.filter(cluster=cluster).values_list(
-            "pool__driver", "pool__name", "name", "state", "reason"
-        )
-        for driver, pool, name, state, reason in devices.iterator():
-            here.add((driver, pool, name))
-            if state == Device.State.UNAVAILABLE and reason != Device.Reason.PARENT_HELD:
-                barred_now.add((driver, pool, name))
-        came, barred = _changes(cluster)
-        world = cls(
-            published={
-                name: spans(changes, now=now, until_now=name in here) for name, changes in came.items()
-            },
-            barred={
-                name: spans(changes, now=now, until_now=name in barred_now)
-                for name, changes in barred.items()
-            },
-            sets=_counter_sets(cluster),
-        )
-        for device, sets in world.sets.items():
-            for one in sets:
-                world.by_set[_named(device, one)].append(device)
-        return world
-
-    def sets_of(self, name: DeviceName) -> set[str]:
-        return self.sets.get(name, set())
-
-    def piece(self, name: DeviceName) -> Piece:
-        self.taken.add(name)
-        return Piece("/".join(name), [], self.published.get(name, []), self.barred.get(name, []))
-
-    def left(self) -> Iterator[DeviceName]:
-        """Devices that nobody ever held, alone."""
-        return (name for name in self.published if name not in self.taken)
-
-    def members(self, named: str) -> Sequence[DeviceName]:
-        return self.by_set.get(named, ())
-
-
-def _changes(
-    cluster: Cluster,
-) -> tuple[Mapping[DeviceName, list[tuple[int, int]]], Mapping[DeviceName, list[tuple[int, int]]]]:
-    came: dict[DeviceName, list[tuple[int, int]]] = defaultdict(list)
-    barred: dict[DeviceName, list[tuple[int, int]]] = defaultdict(list)
-    kinds = (Kind.DEVICE_APPEARED, Kind.DEVICE_GONE, Kind.DEVICE_UNAVAILABLE, Kind.DEVICE_AVAILABLE)
-    rows = Observation.objects.filter(cluster=cluster, kind__in=kinds).order_by("id")
-    for kind, at, facts in rows.values_list("kind", "at", "facts").iterator(chunk_size=5_000):
-        name = (facts.get("driver", ""), facts.get("pool", ""), facts.get("device", ""))
-        when = us(at)
-        if kind in (Kind.DEVICE_APPEARED, Kind.DEVICE_GONE):
-            came[name].append((when, 1 if kind == Kind.DEVICE_APPEARED else -1))
-            reason = facts.get("unavailable")
-        else:
-            reason = facts.get("reason") or facts.get("was")
-        if reason and reason != Device.Reason.PARENT_HELD:
-            begins = kind in (Kind.DEVICE_APPEARED, Kind.DEVICE_UNAVAILABLE)
-            barred[name].append((when, 1 if begins else -1))
-    return came, barred
-
-
-def _counter_sets(cluster: Cluster) -> Mapping[DeviceName, set[str]]:
-    """Which counters the devices that are published now draw on."""
-    found: dict[DeviceName, set[str]] = {}
-    slices = ResourceSlice.objects.filter(cluster=cluster, pool__has_counters=True)
-    for driver, pool, manifest in slices.values_list("pool__driver", "pool__name", "manifest").iterator():
-        item = dra.decode_object(manifest)
-        assert isinstance(item, dra.ResourceSlice)
-        for device in item.spec.devices:
-            if device.consumes_counters:
-                found[driver, pool, device.name] = {use.counter_set for use in device.consumes_counters}
-    return found
 
 
 def _coverage(cluster: Cluster, now: datetime) -> Any:

@@ -6,7 +6,7 @@ What is idle is the ledger's to say (`claims.ledger.conservation`): there, not h
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from fractions import Fraction
 
@@ -14,17 +14,21 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from claims.history.curves import moment, us
-from claims.ledger.audit import DeviceName, pieces
+from claims.ledger.audit import pieces
 from claims.ledger.conservation import idle
+from claims.ledger.published import DeviceName, World
 from claims.models import Charge, Statement
 from claims.money import rollup
 from claims.money.books import IDLE, Kind, PriceList, price_list
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
-from inventory.models import Cluster, Device
+from inventory.models import Cluster, Device, DeviceProfile
 from portal import bulk
 from portal.accounts import audit
 from portal.accounts.models import User
+
+# Of a unit of the currency.
+GRAIN = 10**12
 
 
 class UnableToPassOn(Exception):
@@ -64,9 +68,11 @@ def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | 
 def _charges(
     cluster: Cluster, prices: PriceList, *, month: Month, start: datetime, end: datetime, now: datetime
 ) -> Iterator[Charge]:
-    kinds = _kinds(cluster)
+    world = World.load(cluster, us(now))
+    kinds = _kinds(cluster, world)
     lower, upper = us(start), us(end)
-    for piece, members, blanks in pieces(cluster, now):
+    for piece, members, blanks in pieces(cluster, now, world=world):
+        # What partitions are cut from is priced as the whole.
         kind, hardware = next((kinds[name] for name in members if name in kinds), (Kind(use=IDLE), ""))
         for since, until, share in idle(piece, blanks):
             first_us = max(since, lower)
@@ -95,18 +101,34 @@ def _charges(
                 yield charge
 
 
-def _kinds(cluster: Cluster) -> Mapping[DeviceName, tuple[Kind, str]]:
-    """What prices of idle time may depend on, of every device that is published."""
+def _kinds(cluster: Cluster, world: World) -> Mapping[DeviceName, tuple[Kind, str]]:
+    """What prices of idle time may depend on, and which hardware it is: of every device that is published,
+    and of those that are gone as they were last."""
     rows = Device.objects.filter(cluster=cluster).values_list(
         "pool__driver", "pool__name", "name", "hardware_id", "profile__product", "profile__digest",
         "profile__capacity",
     )  # fmt: skip
-    return {
+    here = {
         (driver, pool, name): (
             Kind(use=IDLE, product=product, profile=digest, capacity=capacity), hardware,
         )
         for driver, pool, name, hardware, product, digest, capacity in rows.iterator()
     }  # fmt: skip
+    gone = {name: looks for name, looks in world.looks.items() if name not in here}
+    digests = {looks.profile for looks in gone.values()}
+    capacities = dict(DeviceProfile.objects.filter(digest__in=digests).values_list("digest", "capacity"))
+    return here | {
+        name: (
+            Kind(
+                use=IDLE,
+                product=looks.product,
+                profile=looks.profile,
+                capacity=capacities.get(looks.profile, {}),
+            ),
+            looks.hardware_id,
+        )
+        for name, looks in gone.items()
+    }
 
 
 def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
@@ -128,15 +150,12 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
             used[charge.currency][charge.project_id] += exact
     rows = []
     for currency, cost in idle_cost.items():
-        paying = {project: amount for project, amount in used[currency].items() if amount}
-        total = sum(paying.values(), start=Fraction(0))
-        if not cost or not total:
+        paying = {project: amount for project, amount in sorted(used[currency].items()) if amount}
+        if not cost or not paying:
             continue
-        parts: list[tuple[int | None, Fraction]] = [
-            (project, cost * amount / total) for project, amount in sorted(paying.items())
-        ]
-        for project, part in [*parts, (None, -cost)]:
+        for project, part in zip(paying, _in_proportion(cost, list(paying.values())), strict=True):
             rows.append(_part(project, part, currency, month=month, at=us(start)))
+        rows.append(_part(None, -cost, currency, month=month, at=us(start)))
     with transaction.atomic():
         Charge.objects.filter(kind=Charge.Kind.SHARED, month=str(month)).delete()
         bulk.append(rows)
@@ -150,6 +169,17 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
             after={"charges": len(rows), "cost": {c: str(cost) for c, cost in idle_cost.items()}},
         )
     return len([row for row in rows if row.project_id is not None])
+
+
+def _in_proportion(cost: Fraction, weights: Sequence[Fraction]) -> list[Fraction]:
+    """Parts that come to `cost` exactly. Each is in proportion to its weight to a millionth of a millionth:
+    the exact proportion may have hundreds of digits, and no more than that is ever billed."""
+    total = sum(weights, start=Fraction(0))
+    parts = [Fraction(int(cost * weight / total * GRAIN), GRAIN) for weight in weights]
+    # What is left over is less than one such grain for each.
+    largest = max(range(len(parts)), key=lambda i: (weights[i], -i))
+    parts[largest] += cost - sum(parts, start=Fraction(0))
+    return parts
 
 
 def _part(project: int | None, part: Fraction, currency: str, *, month: Month, at: int) -> Charge:

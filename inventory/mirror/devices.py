@@ -22,6 +22,10 @@ DeviceName = tuple[str, str, str]
 _COMPARED = ("slice_id", "profile_id", "position", "identity", "hardware_id", "node_name", "taints")
 
 
+# Set of counters → counter → how much of it.
+Draws = Mapping[str, Mapping[str, str]]
+
+
 @dataclass(frozen=True)
 class Published:
     """One device as a slice publishes it now."""
@@ -30,6 +34,14 @@ class Published:
     source: dra.ResourceSlice
     slice_id: int
     position: int
+
+    @property
+    def draws(self) -> Draws:
+        """The sets of counters that it draws on, and how much of each counter."""
+        return {
+            drawn.counter_set: {name: str(counter.value) for name, counter in drawn.counters.items()}
+            for drawn in self.device.consumes_counters
+        }
 
 
 class DeviceRow(msgspec.Struct, gc=False):
@@ -125,7 +137,9 @@ def _device_key(device: DeviceRow | Device, pool: Pool, what: str, turn: Turn) -
     return f"device/{name}/{what}/{digest(device.hardware_id, turn.now.isoformat())}"
 
 
-def note_appearance(turn: Turn, device: DeviceRow | Device, pool: Pool, profile: DeviceProfile) -> None:
+def note_appearance(
+    turn: Turn, device: DeviceRow | Device, pool: Pool, profile: DeviceProfile, draws: Draws
+) -> None:
     turn.observe(
         Kind.DEVICE_APPEARED,
         key=_device_key(device, pool, "appeared", turn),
@@ -135,6 +149,8 @@ def note_appearance(turn: Turn, device: DeviceRow | Device, pool: Pool, profile:
             **_facts(device, pool, profile.digest),
             "product": profile.product,
             "unavailable": _barrier(device),
+            # What partitions are cut from: to be known when they are gone.
+            **({"draws": draws} if draws else {}),
         },
     )
     for taint in device.taints:
@@ -156,12 +172,20 @@ def _barrier(device: DeviceRow | Device) -> str:
     return device.reason if device.state == Device.State.UNAVAILABLE else ""
 
 
-def note_change(turn: Turn, device: DeviceRow, old: Device, pool: Pool, profile: DeviceProfile) -> None:
+def note_change(
+    turn: Turn,
+    device: DeviceRow,
+    old: Device,
+    pool: Pool,
+    profile: DeviceProfile,
+    *,
+    draws: Draws,
+) -> None:
     if device.hardware_id != old.hardware_id:
         # Another piece under the same name: after a reboot, a repair, a change of mode.
         digests = dict(DeviceProfile.objects.filter(pk=old.profile_id).values_list("pk", "digest"))
         note_loss(turn, old, pool, digests.get(old.profile_id, ""))
-        note_appearance(turn, device, pool, profile)
+        note_appearance(turn, device, pool, profile, draws)
         return
     before = {(t["key"], t.get("value", ""), t["effect"]): t for t in old.taints}
     after = {(t["key"], t.get("value", ""), t["effect"]): t for t in device.taints}

@@ -196,11 +196,11 @@ class ResourceSlices(MirroredKind[ResourceSlice, dra.ResourceSlice]):
             device = devices.row_of(turn, pool=pool, item=item, profile=profile, old=old)
             if old is None:
                 new.append(Arrival(device, pool, profile))
-                devices.note_appearance(turn, device, pool, profile)
+                devices.note_appearance(turn, device, pool, profile, item.draws)
             elif device.differs_from(old):
                 changed.append(device)
                 turn.dirty_devices.add(old.pk)
-                devices.note_change(turn, device, old, pool, profile)
+                devices.note_change(turn, device, old, pool, profile, draws=item.draws)
             else:
                 continue
             turn.new_profiles.add(profile.pk)

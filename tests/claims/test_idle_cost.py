@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from claims.ledger import storage
 from claims.ledger.conservation import Piece, Span, Use, add_up, idle
 from claims.models import Charge, Price, PriceBook, PriceRule, Statement
 from claims.money import idle_cost
-from claims.money.idle_cost import UnableToPassOn, pass_on, rate_idle
+from claims.money.idle_cost import UnableToPassOn, _in_proportion, pass_on, rate_idle
 from claims.money.months import Month
 from claims.money.rating import content_of
 from claims.money.statements import told_of
-from inventory.models import Cluster
+from inventory.models import Cluster, Device, Stream
 from portal.accounts.models import Project, User
+from tests.claims.test_shares import new_mirror
+from tests.inventory.objects import allocation, claim, gpu, node, resource_slice, result
 
 MARCH = Month(2026, 3)
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
@@ -54,7 +57,7 @@ def test_idle_stretches_sum_to_what_the_audit_finds_idle() -> None:
 @pytest.fixture
 def priced(db: None, monkeypatch: pytest.MonkeyPatch) -> PriceBook:
     Cluster.objects.create(name="c1", created_at=T0)
-    monkeypatch.setattr(idle_cost, "pieces", lambda _cluster, _now: [(piece(), [("d", "p", "g")], BLANKS)])
+    monkeypatch.setattr(idle_cost, "pieces", lambda *_args, **_more: [(piece(), [("d", "p", "g")], BLANKS)])
     book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=T0 - timedelta(days=9))
     Price.objects.create(book=book, per_hour=Decimal(3))
     PriceRule.objects.create(book=book, position=0, use="idle", per_hour=Decimal("0.5"))
@@ -100,3 +103,70 @@ def test_what_is_passed_on_is_marked_and_comes_to_the_same(priced: PriceBook) ->
     )  # fmt: skip
     with pytest.raises(UnableToPassOn, match="closed"):
         pass_on(month=MARCH, zone=UTC, actor=finn, now=APRIL)
+
+
+def test_what_is_passed_on_sums_exactly_however_odd_the_shares_are() -> None:
+    primes = (12_287, 284_208, 81_559, 46_068, 196_592, 40_960, 15_360, 99_991)
+    weights = [Fraction(n * 10**9 + 7, p * 3_600_000_000) for n, p in enumerate(primes, 1)]
+    cost = sum((Fraction(10**9 + p, 7 * p) for p in primes), start=Fraction(0))
+    parts = _in_proportion(cost, weights)
+    assert sum(parts) == cost
+    for part, weight in zip(parts, weights, strict=True):
+        assert abs(part - cost * weight / sum(weights)) < Fraction(1, 10**11)
+    assert all(len(str(part)) < 120 for part in parts[:-1]), "more than a column holds"
+
+
+T1 = datetime(2026, 3, 1, 10, tzinfo=UTC)
+
+
+def partitioned() -> tuple[list[Any], list[Any]]:
+    """A GPU that can be had as a whole, or as two halves of another product."""
+    counters = [{"name": "set", "counters": {"slices": {"value": "2"}}}]
+
+    def uses(slices: str) -> list[Any]:
+        return [{"counterSet": "set", "counters": {"slices": {"value": slices}}}]
+
+    half = {"type": {"string": "mig"}, "productName": {"string": "NVIDIA A100-SXM4-40GB"},
+            "profile": {"string": "3g.20gb"}, "parentUUID": {"string": "GPU-n1-0"}}  # fmt: skip
+    return [
+        # Partitions come first, as some drivers publish them.
+        *({"name": f"a-half-{n}", "attributes": half, "consumesCounters": uses("1")} for n in (0, 1)),
+        gpu(0, consumesCounters=uses("2")),
+    ], counters
+
+
+def test_idle_partitions_are_one_piece_at_the_price_of_the_whole_also_when_they_are_gone(db: None) -> None:
+    mirror = new_mirror()
+    devices, counters = partitioned()
+    mirror.see(node())
+    shared = resource_slice("counters", [], sharedCounters=counters, count=2)
+    published = resource_slice("devices", devices, count=2)
+    mirror.see(shared, published)
+    whole = Device.objects.select_related("profile").get(name="gpu-0")
+    book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=T0 - timedelta(days=9))
+    PriceRule.objects.create(book=book, position=0, use="idle", profile=whole.profile.digest, per_hour=7)
+    PriceRule.objects.create(book=book, position=1, use="idle", per_hour=1)
+    # One half was held for a while.
+    held = claim("half", allocated=allocation(result("a-half-0"), timestamp="2026-03-01T10:00:02Z"))
+    mirror.see(held)
+    mirror.see(held, deleted=True)
+    storage.apply(cluster=mirror.cluster)
+    Stream.objects.filter(cluster=mirror.cluster).update(state="watching", listed_at=T1, heard_at=APRIL)
+    mirror.cluster.contacted_at, mirror.cluster.state = APRIL, "synced"
+    mirror.cluster.save()
+
+    def idle_charges() -> list[Any]:
+        rate_idle(month=MARCH, zone=UTC, now=mirror.now + timedelta(seconds=1))
+        rows = Charge.objects.filter(kind="idle").order_by("started_us")
+        return list(rows.values_list("device_name", "started_us", "list_micros", "quantity", "content"))
+
+    before = idle_charges()
+    assert {(name, price) for name, _start, price, *_ in before} == {("gpu.nvidia.com/n1/set", 7_000_000)}
+    assert Fraction(1, 2) in {row[3] for row in before}
+    mirror.see(shared, deleted=True)
+    mirror.see(published, deleted=True)
+    assert not Device.objects.exists()
+    after = idle_charges()
+    # What was idle is idle still: for the same hardware, once, at the same price.
+    assert [row[:4] for row in after[: len(before) - 1]] == [row[:4] for row in before[:-1]]
+    assert {(name, price) for name, _start, price, *_ in after} == {("gpu.nvidia.com/n1/set", 7_000_000)}

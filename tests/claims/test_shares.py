@@ -35,8 +35,7 @@ PRICES = PriceList(
 DRIVER = "gpu.nvidia.com"
 
 
-@pytest.fixture
-def mirror(db: None) -> Mirror:
+def new_mirror() -> Mirror:
     cluster = Cluster.objects.create(
         name="alpha", credentials=Cluster.Credentials.KUBECONFIG, created_at=NOW, lease_holder="me",
         server_version="v1.36.2",
@@ -44,6 +43,11 @@ def mirror(db: None) -> Mirror:
     writer = Writer(cluster_id=cluster.pk, holder="me", features=Features.for_version("1.36"))
     Stream.objects.bulk_create(Stream(cluster=cluster, resource=plural) for plural in writer.resources)
     return Mirror(cluster, writer)
+
+
+@pytest.fixture
+def mirror(db: None) -> Mirror:
+    return new_mirror()
 
 
 def share_of(number: int, consumed: Json, device: str = "gpu-0", **more: Any) -> Json:
