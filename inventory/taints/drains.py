@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 
-from inventory.models import Drain, DrainHolder, Maintenance, Node
+from inventory.models import Cluster, Drain, DrainHolder, Maintenance, Node
 from inventory.models.taints import NO_EXECUTE, NO_SCHEDULE
 from inventory.taints import keeping, news
 from inventory.taints.concerned import concerns_of
@@ -70,6 +70,8 @@ def open_drain(
     reason = _clean("reason", reason, most=MAX_REASON, required=True)
     place = where.columns()
     with transaction.atomic():
+        # Who begins at the same moment waits here, and then sees this one.
+        Cluster.objects.select_for_update().only("pk").get(pk=where.cluster.pk)
         twin = Drain.objects.filter(**place, state__in=LIVING).first()
         if twin is not None:
             raise UnableToDrain("", _("It is being emptied already."))

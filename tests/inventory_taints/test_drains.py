@@ -1,9 +1,11 @@
 """A node is emptied step by step, and called empty only when the mirror shows it."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.http import Http404
 from django.urls import reverse
 
@@ -29,6 +31,33 @@ def who(town: Town, drain: Drain, **more: Any) -> dict[str, Any]:
     return {
         "drain": drain, "seen_version": drain.version, "actor": town.cast.administrator, "now": town.now,
     } | more  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_begin_at_the_same_moment_one_is_told_so(transactional_db: None, town: Town) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite lets one transaction after the other begin")
+    said: list[str] = []
+    through = threading.Event()
+
+    def second() -> None:
+        try:
+            begin(town)
+        except UnableToDrain as error:
+            said.append(error.message)
+        finally:
+            through.set()
+            connection.close()
+
+    thread = threading.Thread(target=second)
+    with transaction.atomic():
+        begin(town)
+        thread.start()
+        # It would be through by now if it did not wait for us.
+        through.wait(timeout=0.5)
+    thread.join(timeout=60)
+    assert said == ["It is being emptied already."]
+    assert Drain.objects.count() == 1
 
 
 def test_from_used_to_empty_to_maintenance_and_back(town: Town) -> None:
