@@ -9,6 +9,7 @@ from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from claims.asks.reading import WHOLE
 from claims.models import PriceRule
@@ -71,7 +72,8 @@ class RuleForm(JudgedForm):
         label=_("Product"), widget=forms.TextInput(attrs={**_PLAIN, "list": "products"})
     )
     profile = forms.CharField(
-        label=_("Profile"), widget=forms.TextInput(attrs={**_PLAIN, "list": "profiles", "class": "cd-mono"})
+        label=pgettext_lazy("of devices", "Profile"),
+        widget=forms.TextInput(attrs={**_PLAIN, "list": "profiles", "class": "cd-mono"}),
     )
     resource = forms.CharField(label=_("Extended resource"), widget=forms.TextInput(attrs=_PLAIN))
     expression = forms.CharField(

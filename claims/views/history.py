@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
 
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by
@@ -19,7 +19,7 @@ from portal.accounts.models import Project
 PAGE_SIZE = 50
 EXPORT_CHUNK = 2_000
 LANE_LABELS = (
-    (DEVICE, gettext_lazy("device")),
+    (DEVICE, pgettext_lazy("one row for each", "device")),
     (NODE, gettext_lazy("node")),
     (PROJECT, gettext_lazy("project")),
 )
@@ -28,7 +28,7 @@ COLUMNS = (
     "started_at", "ended_at", "start_uncertainty_seconds", "end_uncertainty_seconds", "seconds", "cluster",
     "node", "driver", "pool", "device", "share_id", "hardware_id", "product", "device_class",
     "extended_resource", "units", "replicas", "admin_access", "contested", "project", "namespace", "claim",
-    "pods", "person", "request",
+    "pods", "person", "request", "use_mean_percent", "use_highest_percent", "use_measured_seconds",
 )  # fmt: skip
 
 
@@ -100,4 +100,7 @@ def _line(row: HistoryRow) -> list[str]:
         "; ".join(row.consumers),
         row.person,
         row.request_key,
+        f"{row.use.mean:.2f}" if row.use else "",
+        f"{row.use.highest:.2f}" if row.use else "",
+        f"{row.use.measured.total_seconds():.0f}" if row.use else "",
     ]

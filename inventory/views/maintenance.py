@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inventory.models import Cluster, Maintenance, Pool
@@ -166,7 +167,7 @@ def maintenance_cancel(request: HttpRequest, key: UUID) -> HttpResponse:
             _("Its taints are taken away.") if begun else _("Nothing is tainted."),
             _("Who holds something there is told."),
         ],
-        "submit_label": _("End it") if begun else _("Call it off"),
+        "submit_label": _("End it") if begun else pgettext("maintenance", "Call it off"),
         "cancel_url": reverse("maintenance-detail", args=[key]),
         "on_cluster": True,
         "form": form,

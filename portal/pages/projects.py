@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from claims.models import Request
 from claims.quotas import pages as quotas_pages
 from claims.requests.running import running
+from claims.utilisation.told import use_of_project
 from inventory.bindings import UnableToBind, bind, end, unbind
 from inventory.models import Cluster, NamespaceBinding
 from portal import access, csvs, htmx, lists
@@ -383,6 +384,7 @@ def _page(
         "month": timezone.localtime(now),
         "cost": cost,
         "held": held_now([project]).get(project.pk, 0),
+        "use": use_of_project(project) if detailed else None,
         "quotas": quotas_pages.rows_of([project], now=now),
         "allowances": allowances([project], now=now).get(project.pk, ()),
         "member_form": member_form or MemberForm(),
@@ -395,7 +397,7 @@ def _page(
         if context["leads"] or access.may_read_everything(user):
             past = PastMembership.objects.filter(project=project).select_related("user")
             context["past"] = past.order_by("-ended_at", "-pk")[:PAST_SHOWN]
-        requests = Request.objects.filter(project=project).select_related("requester", "cluster")
+        requests = Request.objects.filter(project=project).select_related("requester", "cluster", "flavor")
         context["requests"] = running(list(requests.order_by("-created_at")[:REQUESTS_SHOWN]), now=now)
         context["active"] = requests.active().count()
     return htmx.render(request, "pages/project.html", context, status=status)
