@@ -17,7 +17,7 @@ SHELLS = {"sh", "bash", "console"}
 # What a line of an indented block, or text between backticks, begins with where it is a command.
 PROGRAM = re.compile(
     r"(?:[A-Z][A-Z_]*=\S+\s+)*(?:\./|\.venv/bin/)?"
-    r"(?:python|celery|granian|make|kubectl|curl|pg_dump|pg_restore|createdb|docker|openapi-python-client|manage\.py)\b"
+    r"(?:python|celery|granian|make|kubectl|curl|pg_dump|pg_restore|createdb|docker|promtool|cp|openapi-python-client|manage\.py)\b"
 )
 ASSIGNMENT = re.compile(r"[A-Za-z_]+=\S*$")
 

@@ -18,10 +18,13 @@ DOCUMENTS = [
     *sorted((BASE_DIR / "deploy").rglob("*.md")),
 ]
 NAMES = [str(path.relative_to(BASE_DIR)) for path in DOCUMENTS]
-GUIDES = [BASE_DIR / "docs" / f"{who}.md" for who in ("researchers", "administrators", "developers")]
+GUIDES = [
+    BASE_DIR / "docs" / f"{who}.md"
+    for who in ("researchers", "administrators", "finance", "operators", "developers")
+]
 CATALOGUE = BASE_DIR / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
 # Programs that a guide may tell to run, apart from our own.
-PROGRAMS = {"make", "kubectl", "curl"}
+PROGRAMS = {"make", "kubectl", "curl", "cp", "docker", "pg_dump", "promtool"}
 MANAGE = re.compile(r"manage\.py +([a-z_]+)([^`\n|]*)")
 
 
