@@ -228,7 +228,8 @@
           formatter: function (index) {
             var lane = self.lanes[index];
             if (!lane) return "";
-            return lane.place && !narrow ? "{place|" + lane.place.replace(/[{}|]/g, "") + "}  " + lane.name : lane.name;
+            // The name first: a long place is cut, not what it is the place of.
+            return lane.place && !narrow ? lane.name + "  {place|" + lane.place.replace(/[{}|]/g, "") + "}" : lane.name;
           },
         },
       },
