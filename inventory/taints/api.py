@@ -22,7 +22,7 @@ from inventory.models import Cluster, DeviceTaintRule, Effect
 from inventory.taints import rules
 from inventory.taints.api_answers import BlastOut, RuleOut, TaintOut, blast_answer, taint_answer
 from inventory.taints.blast import Blast, blast_of
-from inventory.taints.listing import KINDS, TaintFilter, taint_rows
+from inventory.taints.listing import KINDS, TaintFilter, add_places, taint_rows
 from inventory.taints.rules import Deed, GoneElsewhere, UnableToTaint, WantedRule
 from inventory.taints.selecting import Selector, Taint
 from portal.access import may_read_everything
@@ -117,11 +117,12 @@ class TaintListView(ApiView):
             effect=asked_for["effect"],
             q=asked_for["q"],
         )
-        rows = taint_rows(wanted, coverage=coverage_of_all(now=now), now=now)
+        rows = taint_rows(wanted, coverage=coverage_of_all(now=now))
         asked = params.get("page", "1")
         pages = max(-(-len(rows) // PAGE_SIZE), 1)
         page = min(max(int(asked), 1), pages) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 1
         shown = rows[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        add_places(shown, now=now)
         told = {"count": len(rows), "page": page, "pages": pages}
         return Response(TaintPageOut(told | {"results": [taint_answer(row) for row in shown]}).data)
 

@@ -2,7 +2,7 @@
 its age, what it is on, and whose work is there."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,15 +13,15 @@ from inventory.coverage import Coverage
 from inventory.holders import projects_of
 from inventory.mirror.turn import parse_time
 from inventory.models import ClaimDevice, DeskRule, Device, DeviceTaintRule, Node
+from inventory.taints import many
 from inventory.taints.keeping import leftovers
+from inventory.taints.many import NAMED, TAKEN, devices_in_order, most_first
 from inventory.taints.rules import LABELS
 from inventory.taints.selecting import Selector, any_device
 from portal.accounts.models import User
 
 DRIVER, RULE, NODE = "driver", "rule", "node"
 KINDS = (DRIVER, RULE, NODE)
-# Of one taint so many devices or nodes are named.
-NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,15 @@ class TaintRow:
     undated: int = 0
     devices: list[Device] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
+    # Devices that are not in `devices`: of a rule that selects many, a few are.
+    others: int = 0
     # Devices with somebody on them, and projects by how many they have ("" = of none).
     held: int = 0
     projects: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def count(self) -> int:
-        return len(self.nodes) if self.kind == NODE else len(self.devices)
+        return len(self.nodes) if self.kind == NODE else len(self.devices) + self.others
 
     @property
     def named(self) -> Sequence[Device]:
@@ -73,6 +75,11 @@ class TaintRow:
     @property
     def more(self) -> int:
         return max(self.count - NAMED, 0)
+
+    @property
+    def selects_many(self) -> bool:
+        """Whether it is a rule about whatever is in a pool, of a driver, or in the cluster."""
+        return self.selector is not None and not self.selector.device
 
 
 @dataclass(frozen=True)
@@ -95,15 +102,23 @@ class TaintFilter:
         )
 
 
-def taint_rows(wanted: TaintFilter, *, coverage: Mapping[int, Coverage], now: datetime) -> list[TaintRow]:
-    """The taints of these clusters, rules first, then drivers', then nodes'; a fixed number of queries."""
+def taint_rows(wanted: TaintFilter, *, coverage: Mapping[int, Coverage]) -> list[TaintRow]:
+    """The taints of these clusters, rules first, then drivers', then nodes'; a fixed number of queries. What
+    rules are on, and whose work is there, is told by `add_places` of those that are shown."""
     clusters = [pk for pk, known in coverage.items() if wanted.cluster in ("", known.cluster.name)]
     rows: list[TaintRow] = []
     for kind, read in ((RULE, _of_rules), (DRIVER, _of_drivers), (NODE, _of_nodes)):
         if wanted.kind in ("", kind):
             rows += [row for row in read(clusters, coverage) if wanted.admits(row)]
-    _add_holders([row for row in rows if row.kind != NODE], now=now)
     return rows
+
+
+def add_places(rows: Sequence[TaintRow], *, now: datetime) -> None:
+    """Add to these rows the devices that rules select, and whose work is on the devices of each; a fixed
+    number of queries. Of a rule that selects many, a few are named and the others counted."""
+    _add_devices([row for row in rows if row.selector is not None and not row.selects_many])
+    _add_holders([row for row in rows if row.kind != NODE and not row.selects_many], now=now)
+    many.add_places([row for row in rows if row.selects_many], now=now)
 
 
 # --- by rule ------------------------------------------------------------------------------------------
@@ -122,7 +137,6 @@ def _of_rules(clusters: Sequence[int], coverage: Mapping[int, Coverage]) -> list
                 conditions=rule.conditions, since=rule.added_at,
             )
         )  # fmt: skip
-    _add_devices(rows)
     return rows
 
 
@@ -152,15 +166,14 @@ def _owners(clusters: Sequence[int]) -> Callable[[DeviceTaintRule], Owner]:
 def _add_devices(rows: Sequence[TaintRow]) -> None:
     by_cluster: dict[int, list[TaintRow]] = defaultdict(list)
     for row in rows:
-        if row.selector is not None:
-            by_cluster[row.coverage.cluster.pk].append(row)
+        by_cluster[row.coverage.cluster.pk].append(row)
     if not by_cluster:
         return
     wanted = Q(pk__in=[])
     for cluster, tainted in by_cluster.items():
         selectors = {row.selector for row in tainted if row.selector is not None}
         wanted |= Q(cluster=cluster) & any_device(sorted(selectors))
-    for device in _devices(wanted):
+    for device in devices_in_order(wanted):
         for row in by_cluster[device.cluster_id]:
             assert row.selector is not None  # looked at above
             if row.selector.matches(device.pool.driver, device.pool.name, device.name):
@@ -172,7 +185,7 @@ def _add_devices(rows: Sequence[TaintRow]) -> None:
 
 def _of_drivers(clusters: Sequence[int], coverage: Mapping[int, Coverage]) -> list[TaintRow]:
     rows: dict[tuple[Any, ...], TaintRow] = {}
-    for device in _devices(Q(cluster__in=clusters) & ~Q(taints=[])):
+    for device in devices_in_order(Q(cluster__in=clusters) & ~Q(taints=[])):
         for taint in device.taints:
             row = _merged(rows, coverage[device.cluster_id], DRIVER, device.pool.driver, taint)
             row.devices.append(device)
@@ -209,22 +222,16 @@ def _merged(
     return row
 
 
-def _devices(wanted: Q) -> Iterator[Device]:
-    rows = Device.objects.filter(wanted).select_related("pool")
-    rows = rows.only("name", "node_name", "taints", "state", "cluster_id", "pool__driver", "pool__name")
-    return rows.order_by("cluster_id", "node_name", "name", "pk").iterator(chunk_size=2000)
-
-
 # --- whose work is there ------------------------------------------------------------------------------
 
 
 def _add_holders(rows: Sequence[TaintRow], *, now: datetime) -> None:
-    held = {device.pk for row in rows for device in row.devices if device.state in _TAKEN}
+    held = {device.pk for row in rows for device in row.devices if device.state in TAKEN}
     if not held:
         return
     clusters = {row.coverage.cluster.pk for row in rows}
     holds = ClaimDevice.objects.filter(
-        device__cluster__in=clusters, device__state__in=_TAKEN, admin_access=False
+        device__cluster__in=clusters, device__state__in=TAKEN, admin_access=False
     ).values_list("device_id", "claim__cluster_id", "claim__namespace")
     spaces: dict[int, set[tuple[int, str]]] = defaultdict(set)
     for device, cluster, namespace in holds.iterator():
@@ -234,15 +241,10 @@ def _add_holders(rows: Sequence[TaintRow], *, now: datetime) -> None:
     for row in rows:
         taken = [device.pk for device in row.devices if device.pk in spaces]
         row.held = len(taken)
-        row.projects = _tally(
-            project.name if (project := projects.get(space)) else ""
-            for device in taken
-            for space in spaces[device]
+        row.projects = most_first(
+            Counter(
+                project.name if (project := projects.get(space)) else ""
+                for device in taken
+                for space in spaces[device]
+            )
         )
-
-
-_TAKEN = (Device.State.HELD, Device.State.PARTLY)
-
-
-def _tally(names: Iterable[str]) -> list[tuple[str, int]]:
-    return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))

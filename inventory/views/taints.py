@@ -17,7 +17,7 @@ from inventory.models import Cluster, DeskRule, DeviceTaintRule, Effect, Pool
 from inventory.taints import keeping, rules
 from inventory.taints.blast import Blast, blast_of, tally
 from inventory.taints.forms import RuleForm
-from inventory.taints.listing import KINDS, TaintFilter, taint_rows
+from inventory.taints.listing import KINDS, TaintFilter, add_places, taint_rows
 from inventory.taints.rules import Deed, UnableToTaint, WantedRule
 from inventory.taints.selecting import Selector, Taint
 from inventory.taints.serving import serving
@@ -43,9 +43,11 @@ def taint_list(request: HttpRequest) -> HttpResponse:
         q=searched(request.GET.get("q", ""), limit=100),
         left_over="left" in request.GET,
     )
-    rows = taint_rows(wanted, coverage=coverage, now=now)
+    rows = taint_rows(wanted, coverage=coverage)
+    page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
+    add_places(list(page), now=now)
     context = {
-        "page": Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page")),
+        "page": page,
         "wanted": wanted,
         "coverage": list(coverage.values()),
         "behind": [known for known in coverage.values() if not known.in_step],
