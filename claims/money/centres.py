@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F, Q
 from django.utils.translation import gettext as _
 
 from claims.models import CostCentre, Statement
@@ -93,3 +94,13 @@ def follow(*, project: Project, now: datetime) -> None:
             project=project, code=project.cost_centre, valid_from=now, recorded_at=now,
             valid_until=following.valid_from if following else None,
         )  # fmt: skip
+
+
+def settle(*, now: datetime) -> int:
+    """Let projects show the cost centre that they have moved to, as it was planned; how many have moved."""
+    due = CostCentre.objects.filter(valid_from__lte=now).filter(Q(valid_until=None) | Q(valid_until__gt=now))
+    moved = 0
+    for project, code in due.exclude(code=F("project__cost_centre")).values_list("project", "code"):
+        # Nobody typed it: nothing follows from it.
+        moved += Project.objects.filter(pk=project).update(cost_centre=code)
+    return moved

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_noop
 
 from claims.models import Adjustment, Charge, Dispute, Statement, StatementLine
 from claims.money import announcing
-from claims.money.idle_cost import rate_idle
+from claims.money.idle_cost import is_passed_on, pass_on_anew, rate_idle
 from claims.money.months import Month
 from claims.money.rated import rate_month
 from claims.money.statements import Line, lines_of, stored_lines
@@ -92,8 +92,11 @@ def close(
     if not rated:
         rate_month(month=month, zone=zone)
         announcing.corrections(month=month, now=now)
-        if project is None:
+        passed_on = is_passed_on(month=month)
+        if project is None or passed_on:
             rate_idle(month=month, zone=zone, now=now)
+        if passed_on:
+            pass_on_anew(month=month, zone=zone, actor=actor, now=now)
     with transaction.atomic():
         row = Statement.objects.select_for_update().filter(project=project, month=str(month)).first()
         if row is None or row.state != State.REVIEW:
@@ -148,6 +151,8 @@ def move_all(
         rate_month(month=month, zone=zone)
         announcing.corrections(month=month, now=now)
         rate_idle(month=month, zone=zone, now=now)
+        if is_passed_on(month=month):
+            pass_on_anew(month=month, zone=zone, actor=actor, now=now)
     for project in projects:
         if states.get(project.pk if project else None, State.OPEN) != wanted:
             continue

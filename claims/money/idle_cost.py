@@ -171,6 +171,19 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
     return len([row for row in rows if row.project_id is not None])
 
 
+def is_passed_on(*, month: Month) -> bool:
+    """Whether the idle cost of a month is passed on."""
+    return Charge.objects.filter(kind=Charge.Kind.SHARED, month=str(month)).exists()
+
+
+def pass_on_anew(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> None:
+    """Pass it on by what is known now; what is closed stays as it is."""
+    try:
+        pass_on(month=month, zone=zone, actor=actor, now=now)
+    except UnableToPassOn:
+        return
+
+
 def _in_proportion(cost: Fraction, weights: Sequence[Fraction]) -> list[Fraction]:
     """Parts that come to `cost` exactly. Each is in proportion to its weight to a millionth of a millionth:
     the exact proportion may have hundreds of digits, and no more than that is ever billed."""

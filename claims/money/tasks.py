@@ -1,7 +1,8 @@
 """Celery tasks of money: rating what changed, and watching budgets. And what follows a project's form."""
 
 import hashlib
-from datetime import datetime
+from collections.abc import Collection
+from datetime import datetime, tzinfo
 from typing import Any
 
 from celery import shared_task
@@ -10,7 +11,7 @@ from django.core.cache import cache
 from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
-from claims.models import CostCentre, LedgerCursor, PriceBook, Statement
+from claims.models import ChargeMonth, CostCentre, LedgerCursor, PriceBook, Statement
 from claims.money import announcing, budgets, centres, rollup
 from claims.money.idle_cost import rate_idle
 from claims.money.months import Month, zone_named
@@ -18,11 +19,12 @@ from claims.money.rated import rate_month
 from inventory.models import NamespaceBinding
 from portal.accounts.models import Project
 
-# The present month, and those in which something may still turn out to be otherwise.
+# The present month, and those in which much may still turn out to be otherwise.
 MONTHS = 3
 LOCK = "claims:rating"
 LOCKED_FOR = 1_800
 IDLE_EVERY = 3_600
+LATE_EVERY = 86_400
 
 
 @shared_task(name="claims.money.tasks.rate", ignore_result=True)
@@ -41,20 +43,40 @@ def rate() -> None:
 def rate_changed(*, now: datetime) -> list[Month]:
     """The months that were rated."""
     zone = zone_named(settings.ORGANISATION_ZONE)
+    centres.settle(now=now)
     month, done = Month.of(now, zone), []
     for _number in range(MONTHS):
-        key, state = f"claims:rated:{month}", _fingerprint()
-        if cache.get(key) != state:
-            rate_month(month=month, zone=zone)
-            announcing.corrections(month=month, now=now)
-            cache.set(key, state, timeout=None)
+        if _rate(month, zone=zone, now=now):
             done.append(month)
         # Idle time grows with every moment: now and then is enough before the month is reviewed.
         if cache.add(f"claims:idle:{month}", 1, timeout=IDLE_EVERY):
             rate_idle(month=month, zone=zone, now=now)
         month = month.previous()
+    # Earlier months change seldom: by what comes late, or by a binding that is entered for long ago.
+    done += [
+        earlier
+        for earlier in _charged(before=month.next())
+        if cache.add(f"claims:late:{earlier}", 1, timeout=LATE_EVERY) and _rate(earlier, zone=zone, now=now)
+    ]
     rollup.refresh(zone=zone)
     return done
+
+
+def _rate(month: Month, *, zone: tzinfo, now: datetime) -> bool:
+    """Whether anything that prices the month has changed since it was rated last; then it is now."""
+    key, state = f"claims:rated:{month}", _fingerprint()
+    if cache.get(key) == state:
+        return False
+    rate_month(month=month, zone=zone)
+    announcing.corrections(month=month, now=now)
+    cache.set(key, state, timeout=None)
+    return True
+
+
+def _charged(*, before: Month) -> list[Month]:
+    """Months before that one that have charges, the latest first."""
+    known = ChargeMonth.objects.filter(month__lt=str(before)).order_by("-month")
+    return [Month.parse(month) for month in known.values_list("month", flat=True)]
 
 
 def _fingerprint() -> str:
@@ -69,7 +91,10 @@ def _fingerprint() -> str:
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
-def on_project_saved(*, instance: Project, created: bool, **_kwargs: Any) -> None:
-    """A project's cost centre was changed by its form or an import: from now on it belongs there."""
-    if not created:
+def on_project_saved(
+    *, instance: Project, created: bool, update_fields: Collection[str] | None = None, **_kwargs: Any
+) -> None:
+    """A project's cost centre was changed by its form or an import: from now on it belongs there. (Not where
+    something else was changed while a move that was planned is not shown yet.)"""
+    if not created and (update_fields is None or "cost_centre" in update_fields):
         centres.follow(project=instance, now=timezone.now())

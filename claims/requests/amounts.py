@@ -1,6 +1,7 @@
 """What requests will cost if they are held for the whole time: by what each asks for, whichever devices it
 will be given."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from claims.models import Request
 from claims.money.books import Kind
 from claims.money.expected import Candidate, Cost, announce, expected, joined
 from claims.money.pricing import PriceList
+from inventory.models import Cluster
 
 
 def costs_of_all(
@@ -28,13 +30,22 @@ def costs_of_all(
     for request, served in requests:
         whole = Wanted(name=_made_of(request), count=request.count, candidates=served)
         asked.append((kinds.of(sought[request.pk]) if request.pk in sought else []) or [[whole]])
-    announce(
-        prices, [one for parts in asked for part in parts for wanted in part for one in wanted.candidates]
-    )
+    _look_ahead([request for request, _served in requests], asked, prices)
     return [
         _costs(request, parts, prices, now=now)
         for (request, _served), parts in zip(requests, asked, strict=True)
     ]
+
+
+def _look_ahead(
+    requests: Sequence[Request], asked: Sequence[Sequence[Sequence[Wanted]]], prices: PriceList
+) -> None:
+    """Ask at once for everything that prices will ask of these kinds."""
+    by_cluster: dict[Cluster, list[Candidate]] = defaultdict(list)
+    for request, parts in zip(requests, asked, strict=True):
+        by_cluster[request.cluster] += [one for part in parts for wanted in part for one in wanted.candidates]
+    for cluster, found in by_cluster.items():
+        announce(prices, drawn_on(found, cluster=cluster, prices=prices))
 
 
 def _costs(

@@ -85,7 +85,7 @@ def approval_page(
     rows = (
         decidable(user)
         .select_related("project", "cluster", "requester", "flavor")
-        .defer("cluster__kubeconfig_encrypted", "spec")
+        .defer("cluster__kubeconfig_encrypted")
         .order_by("created_at", "pk")
     )
     page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))

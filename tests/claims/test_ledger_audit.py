@@ -14,6 +14,7 @@ from django.urls import reverse
 from claims import tasks
 from claims.ledger import keeping, storage
 from claims.ledger.audit import Audited, audit
+from claims.ledger.conservation import Piece, add_up
 from claims.models import Allocation, LedgerAudit, Request
 from inventory.models import Claim, ClaimDevice, Cluster, CountedUnits, Device, Observation
 from portal.accounts.models import User
@@ -199,3 +200,28 @@ def page(user: User, status: int) -> str:
     response = client.get(reverse("history-ledger"))
     assert response.status_code == status
     return response.content.decode()
+
+
+def test_every_broken_invariant_is_named_where_it_is(
+    fleet: Cluster, request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observe(request_, Kind.CLAIM_ALLOCATED, 0)
+    observe(request_, Kind.CLAIM_RELEASED, 60)
+    storage.apply(cluster=fleet)
+    assert checked(fleet).violations == []
+    # The database refuses an end before its start; an uncertainty below nothing would move one there.
+    Allocation.objects.update(end_uncertainty_us=-1)
+    (violation,) = audit(cluster=fleet, now=LATER).violations
+    assert violation.code == "negative-interval"
+    assert f"uid {request_.object_uid} epoch 1" in violation.where
+    Allocation.objects.update(end_uncertainty_us=0)
+
+    def lossy(piece: Piece, blanks: Any) -> Any:
+        sums, excess = add_up(piece, blanks)
+        sums.idle += 1
+        return sums, excess
+
+    monkeypatch.setattr("claims.ledger.audit.add_up", lossy)
+    found = audit(cluster=fleet, now=LATER)
+    assert {one.code for one in found.violations} == {"not-conserved"}
+    assert len(found.violations) == found.pieces

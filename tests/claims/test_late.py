@@ -1,0 +1,84 @@
+"""What comes late: moves that were planned, uses that turn out otherwise months later, and idle cost that was
+passed on before everything was known."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from django.core.cache import cache
+
+from claims.history.curves import us
+from claims.models import Allocation, Charge, CostCentre, LedgerCursor
+from claims.money import closing
+from claims.money.books import Centres
+from claims.money.centres import assign, settle
+from claims.money.idle_cost import pass_on
+from claims.money.rating import content_of
+from claims.money.tasks import rate_changed
+from portal.accounts.models import Project, User
+from tests.claims.test_statements import APRIL, HOUR, MARCH, T0, ada, closed, finn, leo, tides, told, used
+
+__all__ = ["ada", "finn", "leo", "tides", "used"]
+pytestmark = pytest.mark.django_db
+
+
+def test_a_move_that_was_planned_is_shown_when_it_is_due_and_not_taken_back(
+    tides: Project, ada: User
+) -> None:
+    assign(project=tides, code="ICE", valid_from=T0 + 9 * HOUR, actor=ada, now=T0)
+    assert settle(now=T0 + 8 * HOUR) == 0
+    # Due, and not shown yet: a new name says nothing about the cost centre.
+    tides.name = "Tides and waves"
+    tides.save(update_fields=["name"])
+    assert Centres().of(tides.pk, T0 + 10 * HOUR) == "ICE"
+    assert settle(now=T0 + 9 * HOUR) == 1
+    tides.refresh_from_db()
+    assert tides.cost_centre == "ICE"
+    assert settle(now=T0 + 10 * HOUR) == 0
+    assert CostCentre.objects.filter(project=tides).count() == 2
+
+
+def test_what_comes_late_is_charged_in_months_long_past_too(tides: Project, used: list[Allocation]) -> None:
+    cache.clear()
+    autumn = datetime(2026, 9, 5, tzinfo=UTC)
+    rate_changed(now=autumn)
+    before = told(tides).totals["EUR"]
+    used[0].ended_at = T0 + 10 * HOUR
+    used[0].save()
+    LedgerCursor.objects.create(cluster=used[0].cluster, changes=1)
+    # Not at once, and each no more often than once a day.
+    assert MARCH not in rate_changed(now=autumn)
+    cache.delete(f"claims:late:{MARCH}")
+    assert MARCH in rate_changed(now=autumn)
+    assert told(tides).totals["EUR"] == before + Decimal("9.67")
+    cache.clear()
+
+
+def test_idle_cost_is_passed_on_by_what_was_used_in_the_end(
+    tides: Project, used: list[Allocation], finn: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closing, "rate_idle", lambda **_more: 0)
+    dunes = Project.objects.create(slug="dunes", name="Dunes", created_at=T0)
+    idle = Charge(
+        kind=Charge.Kind.IDLE, source="idle", month=str(MARCH), started_us=us(T0),
+        ended_us=us(T0 + 30 * HOUR), currency="EUR", list_micros=1_000_000, use="idle",
+        quantity=Fraction(1),  # type: ignore[misc] # the field takes fractions
+    )  # fmt: skip
+    idle.content = content_of(idle)
+    idle.save()
+    pass_on(month=MARCH, zone=UTC, actor=finn, now=APRIL)
+    shared = Charge.objects.filter(kind=Charge.Kind.SHARED)
+    assert {charge.project: charge.fixed for charge in shared} == {tides: 30, None: -30}
+    # It turns out that somebody else used as much.
+    Allocation.objects.filter(pk__in=[row.pk for row in used[:2]]).delete()
+    Allocation.objects.create(
+        cluster=used[0].cluster, namespace="n", claim_uid="late", device_name="g9", epoch=1, product="A",
+        project=dunes, started_at=T0, ended_at=T0 + timedelta(minutes=40),
+    )  # fmt: skip
+    closed(tides, finn)
+    assert {charge.project: charge.fixed for charge in shared.all()} == {tides: 10, dunes: 20, None: -30}
+    # One is closed: from now on it stays as it is.
+    Allocation.objects.filter(project=dunes).update(ended_at=T0 + 9 * HOUR)
+    closed(dunes, finn)
+    assert {charge.project: charge.fixed for charge in shared.all()} == {tides: 10, dunes: 20, None: -30}
