@@ -9,6 +9,7 @@ from claims.rest import files as api_files
 from claims.rest import launches as api_launches
 from claims.rest import requests as api
 from claims.rest import saved as api_saved
+from claims.rest import use as api_use
 from claims.rest import watches as api_watches
 from claims.routes import poolmoves as urls_poolmoves
 from claims.routes import pools as urls_pools
@@ -19,6 +20,7 @@ from claims.routes import rest_changes as api_urls_changes
 from claims.routes import rest_money as api_urls_money
 
 urlpatterns = [
+    path("devices/<int:pk>/use/", api_use.DeviceUseView.as_view(), name="api-device-use"),
     path("watches/", api_watches.WatchListView.as_view(), name="api-watch-list"),
     path("watches/<int:pk>/", api_watches.WatchDetailView.as_view(), name="api-watch-detail"),
     *urls_quotas.api_urlpatterns,

@@ -11,6 +11,7 @@ from inventory.podresources import api_tokens as pod_device_tokens
 from inventory.proposals import api as proposals
 from inventory.proposals import api_classes
 from inventory.taints.api_urls import urlpatterns as taints_and_maintenance
+from inventory.telemetry.api_urls import urlpatterns as monitoring
 from portal import paths  # noqa: F401 - the converters of Kubernetes names
 
 urlpatterns = [
@@ -42,6 +43,7 @@ urlpatterns = [
     ),
     path("device-taint-rules/", surroundings.TaintRuleListView.as_view(), name="api-taint-rule-list"),
     *taints_and_maintenance,
+    *monitoring,
     path("runtime-classes/", surroundings.RuntimeClassListView.as_view(), name="api-runtime-class-list"),
     path("quotas/", surroundings.QuotaListView.as_view(), name="api-quota-list"),
     path("jobs/", surroundings.JobListView.as_view(), name="api-job-list"),

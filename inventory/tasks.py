@@ -14,6 +14,7 @@ from inventory.findings import evaluation, storage, thresholds
 from inventory.follow import lease
 from inventory.follow.follower import Follower, Outcome
 from inventory.taints import emptiness, keeping
+from inventory.telemetry import tasks as _telemetry  # noqa: F401 - found by way of this module
 
 # Set when the worker begins to shut down. A prefork worker tells its children nothing before their tasks
 # are done, so the parent makes this before it forks.

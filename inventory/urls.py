@@ -3,6 +3,7 @@
 from django.urls import path
 
 from inventory.taints.urls import urlpatterns as taints_and_maintenance
+from inventory.telemetry.urls import urlpatterns as monitoring
 from inventory.views import (
     cdi,
     class_admin,
@@ -86,6 +87,7 @@ urlpatterns = [
     path("diagnosis/", findings.task_list, name="finding-task-list"),
     path("diagnosis/<int:pk>/", findings.task_detail, name="finding-task"),
     *taints_and_maintenance,
+    *monitoring,
     path("contracts/", contract.contract_list, name="contract-list"),
     path("clusters/<slug:name>/contract/", contract.contract_detail, name="contract-detail"),
     path("clusters/<slug:name>/contract/edit/", contract.contract_edit, name="contract-edit"),

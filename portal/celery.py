@@ -46,6 +46,11 @@ app.conf.beat_schedule = {
         "schedule": 60.0,
         "options": {"expires": 55},
     },
+    "ask the Prometheus of each cluster": {
+        "task": "inventory.telemetry.tasks.read",
+        "schedule": 30.0,
+        "options": {"expires": 30},
+    },
     "begin and end maintenance": {
         "task": "inventory.tasks.keep_maintenance",
         "schedule": 15.0,

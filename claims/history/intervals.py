@@ -18,6 +18,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 
 from claims.models import Allocation, Consumer, LedgerCursor
+from claims.utilisation.told import Told, use_of
 from inventory.models import Cluster
 from portal import access
 from portal.accounts.models import Project, User
@@ -130,7 +131,7 @@ def parse_moment(text: str, *, end: bool = False) -> datetime | None:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryRow:
-    """One interval as one reader may see it. The last four are empty for strangers."""
+    """One interval as one reader may see it. The last five are empty for strangers."""
 
     allocation: Allocation
     project: Project | None
@@ -143,11 +144,13 @@ class HistoryRow:
     person: str
     request_key: str
     consumers: Sequence[str]
+    # How busy the device was while it was held; None = that was not measured, or the reader may not know it.
+    use: Told | None = None
 
 
 def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
     """Intervals that the filter admits, newest first."""
-    rows = Allocation.objects.select_related("cluster", "project", "request__requester")
+    rows = Allocation.objects.select_related("cluster", "project", "request__requester", "use")
     rows = rows.defer("cluster__kubeconfig_encrypted")
     exact = {
         "project__slug": wanted.project,
@@ -206,7 +209,9 @@ def _key(text: str) -> UUID | None:
 
 def version(viewer: User) -> Sequence[object]:
     """What changes whenever something that `viewer` sees of the ledger does; five queries."""
-    written = LedgerCursor.objects.order_by("cluster_id").values_list("cluster_id", "changes")
+    written = LedgerCursor.objects.order_by("cluster_id").values_list(
+        "cluster_id", "changes", "cluster__use_cursor__until"
+    )
     if access.may_read_everything(viewer):
         return [viewer.pk, list(written), names(), "everything"]
     detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)
@@ -256,6 +261,7 @@ def _row(
         person=str(request.requester) if request else "",
         request_key=str(request.key) if request else "",
         consumers=consumers.get((row.cluster_id, row.claim_uid, row.epoch), ()) if visible else (),
+        use=use_of(row, now=now) if visible else None,
     )
 
 

@@ -24,6 +24,8 @@ from inventory.models import (
     Device,
     DiagnosisTask,
     Finding,
+    MetricQuery,
+    MetricSource,
     NamespaceBinding,
     Pool,
     ResourceQuota,
@@ -235,7 +237,30 @@ def policy(cluster: Cluster, _now: datetime) -> Evidence:
     )
 
 
-def monitoring(_cluster: Cluster, now: datetime) -> Evidence:
+def monitoring(cluster: Cluster, now: datetime) -> Evidence:
+    """Two sides: somebody fetches the desk's metrics, and the desk knows those of drivers and devices."""
+    source = MetricSource.objects.filter(cluster=cluster).first()
+    if source is None:
+        return _fetched(now)
+    href = reverse("monitoring-detail", args=[cluster.name])
+    queries = source.queries.filter(enabled=True, problem__isnull=True)
+    telling = queries.exclude(samples=0).count()
+    devices = max(queries.filter(kind=MetricQuery.Kind.USE).values_list("matched", flat=True), default=0)
+    fresh = source.answered_at is not None and source.answered_at > now - FETCHED and source.problem is None
+    said = ngettext(
+        "Its Prometheus answers %(n)s query, and tells how busy %(devices)s devices are.",
+        "Its Prometheus answers %(n)s queries, and tells how busy %(devices)s devices are.",
+        telling,
+    )
+    line = Line(said % {"n": telling, "devices": devices}, href)
+    if not fresh or not telling:
+        line = Line(_("Its Prometheus is configured, but does not answer, or with nothing."), href)
+    base = _fetched(now)
+    verdict = base.verdict if fresh and telling else OPEN
+    return Evidence(verdict, (*base.lines, line))
+
+
+def _fetched(now: datetime) -> Evidence:
     tokens = [t for t in ApiToken.objects.exclude(last_used_at=None) if ApiToken.Scope.METRICS in t.scopes]
     last = max((t.last_used_at for t in tokens if t.last_used_at), default=None)
     if last is None:

@@ -92,7 +92,7 @@ POINTS: tuple[Point, ...] = (
     Point(
         "monitoring",
         _("Somebody watches"),
-        _("Metrics of the desk are fetched."),
+        _("Metrics of the desk are fetched, and the desk knows what drivers and devices tell."),
         evidence.monitoring,
     ),
     Point(

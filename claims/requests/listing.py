@@ -83,6 +83,7 @@ HISTORY = Listing(
         Column("class", _("Class"), shown=False),
         Column("pool", _("Pool"), shown=False),
         Column("hardware", _("Hardware id"), shown=False),
+        Column("use", _("Use"), shown=False),
     ),
     sort="-from",
     keeps=(

@@ -76,6 +76,15 @@ class AllocationOut(serializers.Serializer[Any]):
     epoch = serializers.IntegerField(help_text="A claim lives through several allocations: 1, 2, …")
     person = serializers.CharField()
     consumers = serializers.ListField(child=serializers.CharField())
+    use_mean_percent = serializers.FloatField(
+        allow_null=True,
+        help_text="How busy the device was while it was held, over the measured part of that time; of a "
+        "shared device, the whole of it. Null: no data (or not for the caller), which is not zero.",
+    )
+    use_highest_percent = serializers.FloatField(allow_null=True)
+    use_measured_seconds = serializers.FloatField(
+        allow_null=True, help_text="How much of the time was measured."
+    )
 
 
 COLUMNS = tuple(AllocationOut().fields)
@@ -93,7 +102,8 @@ _EXAMPLE = OpenApiExample(
         "end_uncertainty_us": 0, "bound": "tenant", "project": "protein-folding",
         "request": "6e0a2f0e-6a0c-4b53-9d3a-0d1f6f7f8a11", "namespace": "protein-folding",
         "claim": "protein-folding-6e0a2f0e", "claim_uid": "0a7d…", "epoch": 1, "person": "rhea",
-        "consumers": ["train-0"],
+        "consumers": ["train-0"], "use_mean_percent": 37.5, "use_highest_percent": 99.0,
+        "use_measured_seconds": 6900.0,
     },
     response_only=True,
 )  # fmt: skip
@@ -220,4 +230,7 @@ def told(row: HistoryRow) -> dict[str, Any]:
         "epoch": one.epoch,
         "person": row.person,
         "consumers": list(row.consumers),
+        "use_mean_percent": round(row.use.mean, 2) if row.use else None,
+        "use_highest_percent": round(row.use.highest, 2) if row.use else None,
+        "use_measured_seconds": row.use.measured.total_seconds() if row.use else None,
     }

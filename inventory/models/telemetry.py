@@ -56,6 +56,8 @@ class MetricQuery(models.Model):
         USE = "use", _("how busy devices are")
         # Samples per driver, or of the cluster as a whole.
         DRIVERS = "drivers", _("what drivers and Kubernetes say of themselves")
+        # A sample per device, with the Pod that has it in its labels, as DCGM's exporter writes them.
+        PODS = "pods", _("which Pods have which devices of Device Plugins")
 
     class Unit(models.TextChoices):
         NUMBER = "number", _("a number")

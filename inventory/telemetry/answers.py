@@ -60,6 +60,8 @@ class Instant:
 
     samples: Sequence[Sample]
     nan: int = 0
+    # Of all, also of those that are no numbers.
+    labels: Sequence[Mapping[str, str]] = ()
 
 
 def instant(body: bytes) -> Instant:
@@ -70,15 +72,16 @@ def instant(body: bytes) -> Instant:
         return Instant([Sample({}, value)]) if value is not None else Instant([], 1)
     if data.result_type != "vector":
         raise problems.unreadable(f"resultType {data.result_type[:40]!r}")
-    found, nan = [], 0
+    found, labels, nan = [], [], 0
     for series in _decoded(_SERIES, data.result):
+        labels.append(_labels(series.metric))
         if series.value is None:
             raise problems.unreadable("a sample without a value")
         if (value := _number(series.value[1])) is None:
             nan += 1
         else:
-            found.append(Sample(_labels(series.metric), value))
-    return Instant(found, nan)
+            found.append(Sample(labels[-1], value))
+    return Instant(found, nan, labels)
 
 
 def over_time(body: bytes) -> Iterator[Series]:

@@ -316,7 +316,7 @@ def checked_query(wanted: WantedQuery, *, source: MetricSource) -> WantedQuery:
         # How busy a device is, is told in percent.
         unit=MetricQuery.Unit.PERCENT if use else wanted.unit,
         label=labels["label"],
-        node_label=labels["node_label"] if use else "",
+        node_label=labels["node_label"] if wanted.kind != MetricQuery.Kind.DRIVERS else "",
         enabled=wanted.enabled,
     )
 

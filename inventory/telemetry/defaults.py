@@ -55,6 +55,13 @@ DEFAULTS: tuple[DefaultQuery, ...] = (
         enabled=False,
     ),
     DefaultQuery(
+        kind=Kind.PODS,
+        name=_("Pods of NVIDIA's Device Plugin, by dcgm-exporter"),
+        # Only where the exporter maps devices to Pods (DCGM_EXPORTER_KUBERNETES): else all would seem unused.
+        expression="DCGM_FI_DEV_FB_USED{$cluster}",
+        enabled=False,
+    ),
+    DefaultQuery(
         name=_("Kubelet calls the driver: 99th percentile"),
         expression=_slow("dra_grpc_operations_duration_seconds", "driver_name, method_name"),
         unit=Unit.SECONDS,

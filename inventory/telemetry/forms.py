@@ -116,7 +116,9 @@ class QueryForm(forms.Form):
         label=_("Label that names the node"),
         max_length=63,
         required=False,
-        help_text=_("Only where the device is named by its PCI address."),
+        help_text=_(
+            "Where the device is named by its PCI address, and for Pods. Empty: the exporter's usual one."
+        ),
         widget=forms.TextInput(attrs=_plain),
     )
     enabled = forms.BooleanField(label=_("Ask it"), required=False, initial=True)

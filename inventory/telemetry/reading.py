@@ -11,6 +11,7 @@ from django.db.models import F, Q
 
 from inventory import sealing
 from inventory.models import Cluster, DeviceUse, MetricQuery, MetricSource
+from inventory.podresources.intake import take_in_labels
 from inventory.telemetry import answers, problems
 from inventory.telemetry.asking import Address, Prometheus
 from inventory.telemetry.counts import QUERIES
@@ -83,6 +84,8 @@ def _round(
                 assert devices is not None, "there is such a query"
                 answered = read_use(source, query, prometheus, devices, now=now, until=until)
                 QUERIES.labels(source.cluster.name, "ok").inc(answered)
+            elif query.kind == MetricQuery.Kind.PODS:
+                _read_pods(source, query, prometheus, now=now)
             else:
                 _read_drivers(source, query, prometheus, now=now)
         except problems.UnableToAsk as unable:
@@ -136,6 +139,23 @@ def _forget(source: MetricSource, *, now: datetime) -> None:
     DeviceUse.objects.filter(
         cluster=source.cluster_id, hour__lt=now - timedelta(days=source.keep_days)
     ).delete()
+
+
+def _read_pods(source: MetricSource, query: MetricQuery, prometheus: Prometheus, *, now: datetime) -> None:
+    """Only a complete answer is handed on: what it leaves out is taken to have ended."""
+    answer = answers.instant(prometheus.query(sent(source, query), at=now))
+    QUERIES.labels(source.cluster.name, "ok").inc()
+    nodes = take_in_labels(
+        cluster=source.cluster,
+        series=answer.labels,
+        taken_at=now,
+        interval_seconds=int(SLOT.total_seconds()),
+        now=now,
+        node_label=query.node_label,
+    )
+    MetricQuery.objects.filter(pk=query.pk).update(
+        asked_at=now, answered_at=now, problem=None, samples=len(answer.labels), matched=nodes
+    )
 
 
 def _read_drivers(source: MetricSource, query: MetricQuery, prometheus: Prometheus, *, now: datetime) -> None:

@@ -67,7 +67,7 @@ def monitoring_of(cluster: Cluster, *, now: datetime) -> Monitoring | None:
     for query in queries:
         problem = Problem.read(query.problem)
         stale = query.answered_at is None or query.answered_at < now - STALE
-        if query.kind == MetricQuery.Kind.USE:
+        if query.kind != MetricQuery.Kind.DRIVERS:
             use.append(Answer(query, (), problem, stale))
             continue
         figures: dict[str, list[Figure]] = {}

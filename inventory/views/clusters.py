@@ -18,6 +18,7 @@ from inventory.counted import CountedResource, counted_resources
 from inventory.coverage import Coverage, coverage_of, coverage_of_all
 from inventory.models import Cluster, DeviceTaintRule, Node, Pool, Stream, SyncProblem
 from inventory.tallies import Tally, tallies
+from inventory.telemetry.showing import monitoring_of
 from portal import csvs, htmx, lists, tables
 from portal.access import may_administer, may_read_everything, person
 from portal.lists import Choice, Column, Listing
@@ -171,6 +172,7 @@ def cluster_detail(request: HttpRequest, name: str) -> HttpResponseBase:
         "coverage": coverage,
         "streams": [StreamRow(stream, troubled.get(stream.resource, 0)) for stream in streams],
         "contract": contract.summary(cluster) if may_read_everything(viewer) else None,
+        "monitoring": monitoring_of(cluster, now=timezone.now()),
         "tally": tallies({cluster.pk: coverage}, devices=cluster.devices.all())[cluster.pk],
         "node_count": Node.objects.filter(cluster=cluster).count(),
         "problem_count": problems.count(),

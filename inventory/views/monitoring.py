@@ -100,7 +100,7 @@ def _tried(cluster: Cluster, source: MetricSource | None, wanted: WantedSource) 
 def queries_to_try(source: MetricSource | None) -> Sequence[MetricQuery]:
     """Those of the source that are asked; of a new one, those that it will begin with."""
     if source is not None:
-        return list(source.queries.filter(enabled=True).order_by("kind", "position", "pk"))
+        return list(source.queries.filter(enabled=True).order_by("-kind", "position", "pk"))
     return [
         MetricQuery(
             kind=default.kind, name=str(default.name), expression=default.expression, label=default.label

@@ -26,6 +26,7 @@ from portal import htmx
 from portal.access import may_read_everything, person
 from portal.accounts.models import Project, User
 from portal.pages.device_parts import instances_of, neighbours_of, taints_on
+from portal.pages.device_use import use_of_device
 
 PAST_SHOWN = 20
 CHANGES_SHOWN = 20
@@ -103,6 +104,8 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "pods": pods_using(
             [holder for found in holders.values() for holder in found], cluster_id=device.cluster_id
         ),
+        "use": use_of_device(device, viewer=viewer, now=now),
+        "sees_all_use": may_read_everything(viewer),
         "past": _past(device, viewer=viewer),
         "changes": changes_of(device, limit=CHANGES_SHOWN),
         "timeline_query": urlencode(

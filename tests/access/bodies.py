@@ -33,6 +33,9 @@ _ask = {
     "purpose": "harmonic analysis",
 }
 _class_text = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: big}\n"
+METRICS = "http://127.0.0.1:9"
+_source = {"token": "hush", "idle_percent": "5", "idle_hours": "0", "keep_days": "60", "enabled": "on"}
+_query = {"name": "Waiting", "kind": "drivers", "expression": "workqueue_depth", "unit": "number"}
 _class = {"expression": ['device.driver == "gpu.nvidia.com"'], "extended_resource_name": "", "config": ""}
 _rules = {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com" && true'}}]}
 _prices = {"name": "Neap prices", "currency": "EUR", "prices": [{"per_hour": "2.50"}]}
@@ -293,6 +296,14 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST api-finding-snooze": {"note": "later", "days": 3},
     "PUT api-task-detail": {"state": "in-work", "owner": "anouk", "note": "looking"},
     "PUT api-contract": {"kubernetes": ">=1.36"},
+    "POST monitoring-edit": {"url": METRICS, **_source},
+    "POST monitoring-query-create": _query,
+    "POST monitoring-query-edit": _query,
+    "PUT api-monitoring": {"url": METRICS, "token": "hush"},
+    # Nobody listens there: a trial says so.
+    "POST api-monitoring-try": {"url": METRICS, "token": "hush"},
+    "POST api-monitoring-query-list": {"name": "Waiting", "expression": "workqueue_depth"},
+    "PUT api-monitoring-query": {"name": "Waiting", "expression": "workqueue_depth"},
     **taints.BODIES,
 }
 

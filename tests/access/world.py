@@ -86,6 +86,7 @@ from tests.inventory_pages.factories import (
     make_profile,
 )
 from tests.inventory_proposals.rows import make_proposal
+from tests.inventory_telemetry.rows import make_source
 
 SECRET_URL = "https://berlin.example.org:6443"
 
@@ -319,6 +320,7 @@ def make_world(answering: AccessCluster) -> World:
             **make_taints(cast, cluster),
             "plan": make_plan(cast, cluster).pk,
             "drill": make_drill(cast, cluster).key,
+            "metric-query": make_source(cluster, actor=cast.administrator, now=now).pk,
             "pool": GrowablePool.objects.create(
                 cluster=cluster,
                 name="night",

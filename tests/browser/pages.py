@@ -194,6 +194,13 @@ PAGES: tuple[Page, ...] = (
     at("contract-list", *READERS),
     at("contract-detail", *READERS, name="berlin"),
     at("contract-edit", *ADMINISTRATORS, name="berlin"),
+    at("monitoring-detail", *READERS, name="berlin"),
+    at("monitoring-detail", *READERS, variant="none", name="lakeside"),
+    at("monitoring-edit", *ADMINISTRATORS, name="berlin"),
+    at("monitoring-remove", *ADMINISTRATORS, name="berlin"),
+    at("monitoring-query-create", *ADMINISTRATORS, name="berlin"),
+    at("monitoring-query-edit", *ADMINISTRATORS, name="berlin", pk="metric-query"),
+    at("monitoring-query-remove", *ADMINISTRATORS, name="berlin", pk="metric-query"),
     # --- claims
     at("catalogue"),
     at("flavor-detail", slug="h100"),

@@ -90,6 +90,7 @@ from tests.inventory_pages.factories import (
 )
 from tests.inventory_proposals.builders import RULES_OF_OLD
 from tests.inventory_proposals.rows import make_proposal
+from tests.inventory_telemetry.rows import make_source
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXP"
 XID = {"key": "gpu.nvidia.com/xid", "value": "43", "effect": "NoExecute"}
@@ -168,6 +169,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
             **requests,
             **cdi,
             "invitation": secret,
+            "metric-query": make_source(berlin, actor=cast.administrator, now=timezone.now(), size=size).pk,
             "task": task.pk,
             "finding": task.finding_id,
             "token": token.token_key,

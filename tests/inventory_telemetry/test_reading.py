@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from inventory.models import DeviceUse, MetricQuery, MetricSource
+from inventory.models import DeviceUse, MetricQuery, MetricSource, Pod, PodDevice
 from inventory.telemetry import reading, slots, use
 from inventory.telemetry.problems import Problem
 from tests.inventory_telemetry.conftest import NOW, UUIDS, Lab
@@ -183,6 +183,35 @@ def test_what_drivers_say_is_kept_by_driver_and_no_answer_is_no_zero(lab: Lab, s
     assert (query.values, query.samples) == ([], 0)
 
 
+def test_labels_of_pods_are_handed_on_whole_and_only_when_asked_for(lab: Lab, server: Fake) -> None:
+    source = lab.source(server.url)
+    query = lab.only(source, MetricQuery.Kind.PODS)
+    assert not query.enabled
+    MetricQuery.objects.filter(pk=query.pk).update(enabled=True)
+    pod = Pod.objects.create(
+        cluster=lab.cluster, name="train-0", namespace="tides", uid="pod-1", resource_version="1",
+        node_name="gpu-01", phase="Running",
+    )  # fmt: skip
+    labels = {
+        "UUID": UUIDS[0],
+        "Hostname": "gpu-01",
+        "pod": "train-0",
+        "namespace": "tides",
+        "container": "c",
+    }
+    server.answer = lambda _a, _h: (200, vector((labels, "NaN")))
+    read(source)
+    (had,) = PodDevice.objects.all()
+    assert (had.pod_uid, had.hardware_id) == (pod.uid, UUIDS[0])
+    # An error says nothing of what Pods have; an answer without it does.
+    server.answer = lambda _a, _h: (500, b"")
+    read(source, NOW + timedelta(minutes=5))
+    assert PodDevice.objects.filter(gone_at=None).exists()
+    server.answer = lambda _a, _h: (200, vector(({"UUID": UUIDS[0], "Hostname": "gpu-01"}, 0)))
+    read(source, NOW + timedelta(minutes=10))
+    assert not PodDevice.objects.filter(gone_at=None).exists()
+
+
 def test_a_wrong_query_does_not_keep_the_others_from_being_asked(lab: Lab, server: Fake) -> None:
     source = lab.source(server.url)
     wrong = source.queries.filter(kind=DRIVERS).order_by("position")[1]
@@ -303,7 +332,7 @@ def test_a_real_prometheus_tells_what_its_exporter_told(lab: Lab, tmp_path: Path
         read(source, slots.floor(now, slots.SLOT) + timedelta(seconds=40))
         rows = {row.hardware_id: row.total / row.minutes for row in DeviceUse.objects.all()}
         assert problem_of(source) is None
-        assert not source.queries.exclude(problem=None).exists()
+        assert not source.queries.filter(problem__isnull=False).exists()
         assert rows == {UUIDS[0]: 25.0, UUIDS[1]: 60.0}
         by_name = {query.name: query.values for query in source.queries.filter(kind=DRIVERS)}
         (in_use,) = by_name["Claims that kubelets have in use"]

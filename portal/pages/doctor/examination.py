@@ -5,6 +5,7 @@ from datetime import datetime
 
 from portal import health
 from portal.pages.doctor.cluster_checks import cluster_checks
+from portal.pages.doctor.monitoring_checks import monitoring_checks
 from portal.pages.doctor.results import Result, unknown
 from portal.pages.doctor.review_checks import review_checks
 from portal.pages.doctor.service_checks import service_checks
@@ -21,3 +22,4 @@ def examine(*, now: datetime) -> Iterator[Result]:
     else:
         yield from review_checks()
         yield from cluster_checks(now=now)
+        yield from monitoring_checks(now=now)

@@ -39,6 +39,7 @@ from inventory.models import (
     SyncProblem,
 )
 from portal.dra.quantity import InvalidQuantity, Quantity
+from portal.pages.metrics.monitoring import monitoring
 
 # What Pods are told when a device cannot be had, as events name it.
 FAILURES = ("FailedScheduling", "FailedPrepareDynamicResources", "FailedResourceClaimCreation")
@@ -61,6 +62,7 @@ class FleetMetrics:
         yield from _failures(coverage)
         yield from _desk()
         yield from _unobserved(coverage, now=self.now)
+        yield from monitoring(coverage)
 
 
 def _clusters(coverage: Mapping[int, Coverage]) -> Iterator[Metric]:
