@@ -298,6 +298,7 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "portal.accounts.schema.with_problems",
         "portal.accounts.schema.with_anything",
+        "portal.examples.complete",
     ],
     "ENUM_NAME_OVERRIDES": {
         "RequestState": "claims.models.Request.State",

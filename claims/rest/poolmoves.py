@@ -110,20 +110,20 @@ class PoolEntryOut(serializers.Serializer[Any]):
     facts = serializers.DictField()
 
 
-EXAMPLE = OpenApiExample(
-    "A pool of A100 nodes",
-    value={
-        "cluster": "main",
-        "name": "a100",
-        "labels": {"cloud.example.org/pool": "a100"},
-        "canary_labels": {"cloud.example.org/pool": "a100-canary"},
-        "extended_resource": "nvidia.com/gpu",
-        "device_class": "gpu.nvidia.com",
-        "driver": "gpu.nvidia.com",
-        "way": "dra",
-        "reason": "Groups share cards by memory, which the plugin cannot bill.",
-    },
-    request_only=True,
+_POOL = {
+    "cluster": "main",
+    "name": "a100",
+    "labels": {"cloud.example.org/pool": "a100"},
+    "canary_labels": {"cloud.example.org/pool": "a100-canary"},
+    "extended_resource": "nvidia.com/gpu",
+    "device_class": "gpu.nvidia.com",
+    "driver": "gpu.nvidia.com",
+    "way": "dra",
+    "reason": "Groups share cards by memory, which the plugin cannot bill.",
+}
+EXAMPLE = OpenApiExample("A pool of A100 nodes", value=_POOL, request_only=True)
+CHANGE_EXAMPLE = OpenApiExample(
+    "A pool of A100 nodes, as it was looked at", value={**_POOL, "version": 3}, request_only=True
 )
 SWITCH_EXAMPLE = OpenApiExample(
     "To DRA, as it was looked at",
@@ -214,7 +214,7 @@ class MigrationDetailView(_Plans):
         tags=["migration"],
         request=PoolPlanChangeIn,
         responses={200: PoolPlanOut, **_REFUSED},
-        examples=[EXAMPLE],
+        examples=[CHANGE_EXAMPLE],
     )
     def put(self, _request: ApiRequest, pk: int) -> Response:
         """Change what the plan says: what is left out becomes empty."""

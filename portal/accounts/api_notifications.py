@@ -106,7 +106,7 @@ class NotificationChoicesView(ApiView):
         examples=[
             OpenApiExample(
                 "Changes of my requests by mail, too",
-                value=[{"kind": "request", "channel": "mail", "wanted": True}],
+                value={"kind": "request", "channel": "mail", "wanted": True},
                 request_only=True,
             )
         ],

@@ -21,10 +21,7 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 
 from portal import htmx
-
-METHODS = ("get", "post", "put", "patch", "delete")
-# A schema may refer to itself; examples stop here.
-MAX_DEPTH = 5
+from portal.examples import METHODS, example, resolved
 
 
 @cache
@@ -120,13 +117,16 @@ def describe(schema: dict[str, Any], *, base: str) -> list[Group]:
 def _endpoint(
     schema: dict[str, Any], path: str, method: str, operation: dict[str, Any], base: str
 ) -> Endpoint:
-    text = (operation.get("description") or "").strip()
-    summary, _, rest = text.partition("\n\n")
-    body = _json_schema(operation.get("requestBody", {}))
-    answer = next(
-        (_json_schema(response) for code, response in operation.get("responses", {}).items() if code < "300"),
-        None,
+    first, _, rest = (operation.get("description") or "").strip().partition("\n\n")
+    first = " ".join(first.split())
+    summary = operation.get("summary") or first
+    # What follows the summary in the paragraph that it was taken from.
+    more = first.removeprefix(summary).lstrip(".:; ") if first.startswith(summary) else first
+    asked = _json(operation.get("requestBody", {}))
+    answered = next(
+        (_json(response) for code, response in operation.get("responses", {}).items() if code < "300"), {}
     )
+    body, answer = asked.get("schema"), answered.get("schema")
     results = _properties(schema, answer).get("results")
     is_list = (results or answer or {}).get("type") == "array"
     item = (results or answer or {}).get("items") if is_list else answer
@@ -134,8 +134,8 @@ def _endpoint(
         anchor=operation["operationId"],
         method=method.upper(),
         path=path,
-        summary=operation.get("summary") or " ".join(summary.split()),
-        description=rest.strip(),
+        summary=summary,
+        description="\n\n".join(part for part in (more, rest.strip()) if part),
         scope=operation.get("x-scope", ""),
         parameters=[
             Row(
@@ -151,54 +151,45 @@ def _endpoint(
         body=_rows(schema, body),
         answer=_rows(schema, item),
         answer_is_list=is_list,
-        example=_dump(_example(schema, answer)) if answer else "",
-        curl=_curl(schema, base + path, method, body),
+        example=_dump(_given(schema, answered)) if answer else "",
+        curl=_curl(schema, base + path, method, asked),
     )
 
 
-def _json_schema(content_holder: dict[str, Any]) -> dict[str, Any] | None:
+def _json(content_holder: dict[str, Any]) -> dict[str, Any]:
+    """What is said of JSON: `schema`, `example` or `examples`; empty where there is none."""
     for media, content in content_holder.get("content", {}).items():
         if media.endswith("json"):
-            found: dict[str, Any] | None = content.get("schema")
+            found: dict[str, Any] = content
             return found
-    return None
+    return {}
 
 
-def _resolved(schema: dict[str, Any], part: dict[str, Any] | None) -> dict[str, Any]:
-    """The schema that a part stands for: follows $ref and merges allOf."""
-    if not part:
-        return {}
-    if reference := part.get("$ref"):
-        found: Any = schema
-        for step in reference.removeprefix("#/").split("/"):
-            found = found[step]
-        return _resolved(schema, found)
-    if options := part.get("allOf"):
-        merged: dict[str, Any] = {}
-        for option in options:
-            merged |= _resolved(schema, option)
-        return merged | {name: value for name, value in part.items() if name != "allOf"}
-    if options := part.get("oneOf") or part.get("anyOf"):
-        return _resolved(schema, options[0])
-    return part
+def _given(schema: dict[str, Any], content: dict[str, Any], *, is_sent: bool = False) -> Any:
+    """The example that the document gives, or one of the schema's."""
+    if "example" in content:
+        return content["example"]
+    for given in content.get("examples", {}).values():
+        return given["value"]
+    return example(schema, content.get("schema"), is_sent=is_sent)
 
 
 def _properties(schema: dict[str, Any], part: dict[str, Any] | None) -> dict[str, Any]:
-    properties: dict[str, Any] = _resolved(schema, part).get("properties", {})
+    properties: dict[str, Any] = resolved(schema, part).get("properties", {})
     return properties
 
 
 def _rows(schema: dict[str, Any], part: dict[str, Any] | None) -> list[Row]:
-    required = _resolved(schema, part).get("required", [])
+    required = resolved(schema, part).get("required", [])
     return [
-        Row(name, "", _kind(schema, value), name in required, _resolved(schema, value).get("description", ""))
+        Row(name, "", _kind(schema, value), name in required, resolved(schema, value).get("description", ""))
         for name, value in _properties(schema, part).items()
     ]
 
 
 def _kind(schema: dict[str, Any], part: dict[str, Any]) -> str:
     """A type in a few words: "string (date-time)", "array of string", "a | b | c"."""
-    whole = _resolved(schema, part)
+    whole = resolved(schema, part)
     if values := whole.get("enum"):
         return " | ".join(
             json.dumps(value) if not isinstance(value, str) else value or '""' for value in values
@@ -212,47 +203,16 @@ def _kind(schema: dict[str, Any], part: dict[str, Any]) -> str:
     return " | ".join(kinds)
 
 
-def _example(schema: dict[str, Any], part: dict[str, Any] | None, depth: int = 0) -> Any:
-    whole = _resolved(schema, part)
-    for given in ([whole["example"]] if "example" in whole else [], whole.get("examples"), whole.get("enum")):
-        if given:
-            return given[0]
-    kind = whole.get("type")
-    kind = kind[0] if isinstance(kind, list) else kind
-    if depth >= MAX_DEPTH:
-        return None
-    if kind == "array":
-        return [_example(schema, whole.get("items"), depth + 1)]
-    if kind == "object" or "properties" in whole:
-        return {
-            name: _example(schema, value, depth + 1) for name, value in whole.get("properties", {}).items()
-        }
-    by_format = {
-        "date-time": "2026-03-01T09:30:00Z",
-        "date": "2026-03-01",
-        "uuid": "6d0c9f0e-5f3a-4c52-9a2e-3f5f6c1f7a10",
-        "uri": "https://claimdesk.example.org/api/v1/",
-        "decimal": "12.34",
-    }
-    by_kind: dict[Any, Any] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
-    return by_format.get(whole.get("format", ""), by_kind.get(kind))
-
-
 def _dump(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _curl(schema: dict[str, Any], url: str, method: str, body: dict[str, Any] | None) -> str:
+def _curl(schema: dict[str, Any], url: str, method: str, body: dict[str, Any]) -> str:
     parts = ["curl", *(["--request", method.upper()] if method != "get" else [])]
     lines = [f'{" ".join(parts)} "{url}"', '--header "Authorization: Bearer $CLAIMDESK_TOKEN"']
     if body:
         lines.append('--header "Content-Type: application/json"')
-        writable = {
-            name: value
-            for name, value in _properties(schema, body).items()
-            if not _resolved(schema, value).get("readOnly")
-        }
-        example = {name: _example(schema, value) for name, value in writable.items()}
+        sent = _given(schema, body, is_sent=True)
         # An apostrophe would end the shell's quoting.
-        lines.append("--data '" + json.dumps(example, ensure_ascii=False).replace("'", "'\\''") + "'")
+        lines.append("--data '" + json.dumps(sent, ensure_ascii=False).replace("'", "'\\''") + "'")
     return " \\\n  ".join(lines)

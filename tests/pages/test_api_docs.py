@@ -93,6 +93,29 @@ def test_an_example_body_has_no_read_only_field_and_survives_the_shell() -> None
     assert "Queen'\\''s Hope" in data
 
 
+def test_what_follows_a_summary_is_not_lost_and_given_examples_are_shown() -> None:
+    operation = {
+        "operationId": "boats_sink",
+        "summary": "Sink it",
+        "description": "Sink it. It\ncannot be raised.\n\nThink twice.",
+        "responses": {
+            "200": {
+                "content": {
+                    "application/json": {
+                        "schema": {"type": "object"},
+                        "examples": {"Usual": {"value": {"depth": 40}}},
+                    }
+                }
+            }
+        },
+    }
+
+    ((endpoint,),) = [group.endpoints for group in describe({"paths": {"/": {"post": operation}}}, base="")]
+
+    assert (endpoint.summary, endpoint.description) == ("Sink it", "It cannot be raised.\n\nThink twice.")
+    assert '"depth": 40' in endpoint.example
+
+
 def test_a_schema_that_refers_to_itself_ends() -> None:
     (group,) = describe(SCHEMA, base="")
 
