@@ -1,15 +1,18 @@
 """Why a charge is what it is: down to the observations of the cluster, and up from the price of then."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
+from typing import Any
 
 from claims.history.curves import us
 from claims.models import Allocation, Charge, Price, PriceRule
-from claims.money.books import plain
+from claims.money.books import COUNTERS, plain
 from claims.money.rating import COLUMNS, source_of
+from inventory.identity import amount_named
 from inventory.models import NamespaceBinding, Observation
 from portal import money
 
@@ -51,6 +54,25 @@ class Explanation:
     @property
     def percent(self) -> Decimal:
         return (Decimal(self.charge.discount_micros) / 10_000).normalize()
+
+    @property
+    def amounts(self) -> Sequence[tuple[str, str, str]]:
+        """What the quantity is made of: (name, how much it took, of how much), of capacities or of the
+        counters that a partition draws on."""
+        held = self.allocation
+        if held is None:
+            return ()
+        if self.charge.unit == COUNTERS:
+            drawn = held.counters.items()
+            found = [(n, str(one.get("used", "")), str(one.get("total", ""))) for n, one in drawn]
+        else:
+            consumed = (held.consumed_capacity if held.share_id else {}).items()
+            found = [(n, str(amount), _total(amount_named(held.capacity, n))) for n, amount in consumed]
+        return sorted(found)
+
+
+def _total(told: Any) -> str:
+    return str((told.get("value") if isinstance(told, Mapping) else told) or "")
 
 
 def explain(*, charge: Charge, now: datetime) -> Explanation:
@@ -129,11 +151,13 @@ def _observations(charge: Charge, allocation: Allocation | None) -> list[Observa
     if allocation is None:
         return []
     rows = Observation.objects.filter(cluster=charge.cluster_id, uid=charge.claim_uid, kind__in=KINDS)
-    return [
+    # A claim lives through several allocations: this is about one of them.
+    own = (
         row
-        for row in rows.order_by("at", "id")[:SHOWN]
+        for row in rows.order_by("at", "id").iterator(chunk_size=500)
         if int(row.facts.get("epoch") or charge.epoch) == charge.epoch
-    ]
+    )
+    return list(islice(own, SHOWN))
 
 
 def _binding(charge: Charge, allocation: Allocation | None) -> NamespaceBinding | None:

@@ -13,9 +13,12 @@ from claims.models import Allocation, Charge, CostCentre, LedgerCursor
 from claims.money import closing
 from claims.money.books import Centres
 from claims.money.centres import assign, settle
+from claims.money.explaining import explain
 from claims.money.idle_cost import pass_on
+from claims.money.rated import rate_month
 from claims.money.rating import content_of
 from claims.money.tasks import rate_changed
+from inventory.models import Observation
 from portal.accounts.models import Project, User
 from tests.claims.test_statements import APRIL, HOUR, MARCH, T0, ada, closed, finn, leo, tides, told, used
 
@@ -82,3 +85,29 @@ def test_idle_cost_is_passed_on_by_what_was_used_in_the_end(
     Allocation.objects.filter(project=dunes).update(ended_at=T0 + 9 * HOUR)
     closed(dunes, finn)
     assert {charge.project: charge.fixed for charge in shared.all()} == {tides: 10, dunes: 20, None: -30}
+
+
+def test_an_explanation_tells_what_a_share_is_made_of_and_of_which_allocation(
+    tides: Project, used: list[Allocation]
+) -> None:
+    shared = Allocation.objects.create(
+        cluster=used[0].cluster, namespace="n", claim_uid="shared", claim_name="s", device_name="g7",
+        epoch=60, product="A", project=tides, share_id="x", started_at=T0, ended_at=T0 + HOUR,
+        consumed_capacity={"gpu.example.com/memory": "10Gi", "gpu.example.com/cores": "50"},
+        capacity={"gpu.example.com/memory": {"value": "40Gi"}, "gpu.example.com/cores": {"value": "100"}},
+    )  # fmt: skip
+    for epoch in range(1, 61):
+        Observation.objects.create(
+            cluster=used[0].cluster, kind="claim-allocated", uid="shared", key=f"shared/{epoch}", name="s",
+            namespace="n", at=T0 + timedelta(seconds=epoch), observed_at=T0 + HOUR, source="observed",
+            facts={"epoch": epoch},
+        )  # fmt: skip
+    rate_month(month=MARCH, zone=UTC)
+    charge = Charge.objects.get(claim_uid=shared.claim_uid)
+    told_ = explain(charge=charge, now=APRIL)
+    assert charge.quantity == Fraction(1, 2)
+    assert told_.amounts == [
+        ("gpu.example.com/cores", "50", "100"),
+        ("gpu.example.com/memory", "10Gi", "40Gi"),
+    ]
+    assert [seen.key for seen in told_.observations] == ["shared/60"]
