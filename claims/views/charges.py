@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from claims.models import Adjustment, Charge, Dispute, Statement
@@ -155,7 +155,7 @@ def dispute_detail(request: HttpRequest, pk: int) -> HttpResponse:
 def _steps(user: User, dispute: Dispute) -> list[tuple[str, str]]:
     """What somebody may do with a dispute."""
     labels: dict[str, str] = {
-        Dispute.State.OPEN: _("Answer"),
+        Dispute.State.OPEN: pgettext("verb", "Answer"),
         Dispute.State.ACCEPTED: _("Accept"),
         Dispute.State.REJECTED: _("Reject"),
         Dispute.State.WITHDRAWN: _("Withdraw"),
