@@ -10,6 +10,7 @@ import logging
 import queue
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from django.db import InterfaceError, OperationalError, connection
@@ -25,7 +26,7 @@ from inventory.mirror.events import FIELD_SELECTOR
 from inventory.mirror.jobs import pods_use_devices
 from inventory.mirror.pods import uses_devices
 from inventory.mirror.writer import LeaseLost, Writer, features_of
-from inventory.models import Cluster, Stream
+from inventory.models import Cluster, DeviceClass, Stream
 from portal.kube.client import Client
 from portal.kube.errors import ClusterError
 from portal.kube.resources import Resource
@@ -201,6 +202,9 @@ class Follower:
             starts[stream.resource] = Start(
                 resource_version=stream.resource_version, listed_at=listed_at, heard_at=stream.heard_at
             )
+        # A follower of an older release reads less of them: taken again, whatever version it has stored.
+        if DeviceClass.objects.filter(cluster=cluster, managers__isnull=True).update(resource_version="0"):
+            starts["deviceclasses"] = replace(starts["deviceclasses"], resource_version="")
         return starts
 
     def _turn(self, writer: Writer, health: ClusterHealth) -> None:

@@ -29,8 +29,8 @@ EXCEPTIONS = {
         "Charges are written by the task that rates, and by closing a month: both wait and go on. Pages read."
     ),
     ("inventory.0019_class_labels_and_managers", "RunPython list_classes_anew"): (
-        "Mirrored classes are marked as not known in their present version. Old followers list them anew as "
-        "new ones do, and an edit that is made before that is refused as out of date."
+        "Mirrored classes are marked as not known in their present version, so an edit is refused as out "
+        "of date. New followers take them again, also those that an old one stored meanwhile."
     ),
 }
 

@@ -12,10 +12,10 @@ from inventory import clusters
 from inventory.follow import lease
 from inventory.follow.follower import Follower, Outcome
 from inventory.mirror.writer import Writer
-from inventory.models import Cluster, Node, Observation, Stream
+from inventory.models import Cluster, DeviceClass, Node, Observation, Stream
 from tests.inventory.conftest import NOW
 from tests.inventory.follow.conftest import Followed, action
-from tests.inventory.objects import node
+from tests.inventory.objects import device_class, node
 from tests.kube.scripted import Reply
 
 LEASE = timedelta(seconds=20)
@@ -178,3 +178,12 @@ def test_a_cluster_whose_credentials_cannot_be_read_says_so(followed: Followed) 
         )
     )
     assert "/nowhere/at-all" in Cluster.objects.get().message
+
+
+def test_classes_that_a_follower_of_an_older_release_took_are_taken_again(followed: Followed) -> None:
+    followed.mini.put(device_class("gpu"))
+    followed.until(followed.synced)
+    DeviceClass.objects.update(managers=None)
+    version = DeviceClass.objects.get().resource_version
+    followed.until(lambda: DeviceClass.objects.get().managers is not None)
+    assert DeviceClass.objects.get().resource_version == version
