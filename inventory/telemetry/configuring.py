@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.db import transaction
 from django.db.models import Max
+from django.utils import translation
 from django.utils.translation import gettext as _
 
 from inventory import sealing
@@ -162,20 +163,22 @@ def remove(*, source: MetricSource, actor: User, now: datetime, source_ip: str |
 
 
 def _begin(source: MetricSource) -> None:
-    MetricQuery.objects.bulk_create(
-        MetricQuery(
-            source=source,
-            kind=default.kind,
-            name=str(default.name)[:MAX_NAME],
-            expression=default.expression,
-            unit=default.unit,
-            label=default.label,
-            node_label=default.node_label,
-            enabled=default.enabled,
-            position=position,
+    # Whose names are shown in the language of who reads: `showing.title_of`.
+    with translation.override("en"):
+        MetricQuery.objects.bulk_create(
+            MetricQuery(
+                source=source,
+                kind=default.kind,
+                name=str(default.name)[:MAX_NAME],
+                expression=default.expression,
+                unit=default.unit,
+                label=default.label,
+                node_label=default.node_label,
+                enabled=default.enabled,
+                position=position,
+            )
+            for position, default in enumerate(DEFAULTS)
         )
-        for position, default in enumerate(DEFAULTS)
-    )
 
 
 def _told(source: MetricSource) -> dict[str, Any]:

@@ -1,14 +1,30 @@
 """What was read last, as pages and programs show it: by driver, with its age, or "no data"."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
+
+from django.utils import translation
+from django_stubs_ext import StrOrPromise
 
 from inventory.models import Cluster, MetricQuery, MetricSource
+from inventory.telemetry.defaults import DEFAULTS
 from inventory.telemetry.problems import Problem
 
 # Older than this, what was read last does not tell of the present.
 STALE = timedelta(minutes=20)
+
+
+def title_of(query: MetricQuery) -> str:
+    """Its name; that of a default query in the language of who reads, unless somebody gave it another."""
+    return str(_titles().get(query.name, query.name))
+
+
+@cache
+def _titles() -> Mapping[str, StrOrPromise]:
+    with translation.override("en"):
+        return {str(default.name): default.name for default in DEFAULTS}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from inventory.telemetry.asking import Address, Prometheus
 from inventory.telemetry.devices import devices_of
 from inventory.telemetry.expressions import filled_in
 from inventory.telemetry.problems import UnableToAsk
+from inventory.telemetry.showing import title_of
 from inventory.telemetry.use import SLACK
 
 # Somebody waits for it.
@@ -61,13 +62,13 @@ def try_out(
         for query in queries:
             if time.monotonic() > until:
                 said = _("It was not asked: the others took too long.")
-                found.append(Asked(query.name, LEFT_OUT, said))
+                found.append(Asked(title_of(query), LEFT_OUT, said))
                 continue
             expression = filled_in(query.expression, label=label, value=label_value)
             try:
                 answer = answers.instant(prometheus.query(expression, at=now))
             except UnableToAsk as unable:
-                found.append(_failed(query.name, unable))
+                found.append(_failed(title_of(query), unable))
             else:
                 found.append(_told(cluster, query, answer))
     return found
@@ -84,7 +85,7 @@ def _told(cluster: Cluster, query: MetricQuery, answer: answers.Instant) -> Aske
         said = ngettext(
             "No data: %(n)s sample, which is no number.", "No data: %(n)s samples, none a number.", nan
         )
-        return Asked(query.name, EMPTY, said % {"n": nan} if nan else _("No data: no such series."))
+        return Asked(title_of(query), EMPTY, said % {"n": nan} if nan else _("No data: no such series."))
     if query.kind == MetricQuery.Kind.USE:
         return _use(cluster, query, answer)
     named = {sample.labels.get(query.label, "") for sample in answer.samples} - {""} if query.label else set()
@@ -93,8 +94,10 @@ def _told(cluster: Cluster, query: MetricQuery, answer: answers.Instant) -> Aske
         said += " " + _("Drivers: %(names)s.") % {"names": ", ".join(sorted(named)[:NAMED])}
     elif query.label:
         cure = _("Correct the label, or leave it empty.")
-        return Asked(query.name, BAD, _("No sample has the label %(label)s.") % {"label": query.label}, cure)
-    return Asked(query.name, GOOD, said)
+        return Asked(
+            title_of(query), BAD, _("No sample has the label %(label)s.") % {"label": query.label}, cure
+        )
+    return Asked(title_of(query), GOOD, said)
 
 
 def _use(cluster: Cluster, query: MetricQuery, answer: answers.Instant) -> Asked:
@@ -116,10 +119,10 @@ def _use(cluster: Cluster, query: MetricQuery, answer: answers.Instant) -> Asked
         said = ngettext(
             "%(n)s value is not between 0 and 100.", "%(n)s values are not between 0 and 100.", wrong
         )
-        return Asked(query.name, BAD, said % {"n": wrong}, cure)
+        return Asked(title_of(query), BAD, said % {"n": wrong}, cure)
     if not known:
         cure = _("Correct the label that names the device, or what tells the cluster.")
         strangers = ", ".join(sorted(set(named))[:NAMED]) or "–"
         said += " " + _("They tell of: %(names)s.") % {"names": strangers}
-        return Asked(query.name, BAD, said, cure)
-    return Asked(query.name, GOOD, said)
+        return Asked(title_of(query), BAD, said, cure)
+    return Asked(title_of(query), GOOD, said)

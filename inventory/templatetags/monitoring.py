@@ -4,6 +4,7 @@ from django import template
 from django.utils.translation import gettext as _
 
 from inventory.models import MetricQuery
+from inventory.telemetry import showing
 from inventory.telemetry.problems import Problem
 from portal.templatetags.ui import number
 
@@ -33,6 +34,12 @@ def _short(value: float) -> str:
         return f"{value:.3g}"
     places = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
     return str(number(round(value, places), places))
+
+
+@register.filter
+def title_of(query: MetricQuery) -> str:
+    """How a query is called, in the reader's language."""
+    return showing.title_of(query)
 
 
 @register.filter

@@ -19,7 +19,7 @@ from inventory.telemetry.configuring import UnableToConfigure, WantedSource
 from inventory.telemetry.defaults import DEFAULTS
 from inventory.telemetry.forms import QueryForm, SourceForm
 from inventory.telemetry.problems import UnableToAsk
-from inventory.telemetry.showing import monitoring_of
+from inventory.telemetry.showing import monitoring_of, title_of
 from inventory.telemetry.trying import BAD, Asked, try_out
 from portal import htmx
 from portal.access import may_administer, person, require_administrator, require_reader_of_everything
@@ -167,7 +167,7 @@ def monitoring_query_remove(request: HttpRequest, name: str, pk: int) -> HttpRes
         messages.success(request, _("The query is removed."))
         return htmx.redirect(request, "monitoring-detail", source.cluster.name)
     context = {
-        "title": _("Remove the query “%(name)s”") % {"name": query.name},
+        "title": _("Remove the query “%(name)s”") % {"name": title_of(query)},
         "text": _("It is no longer asked. What it measured of devices stays for its time."),
         "submit_label": _("Remove it"),
         "cancel_url": reverse("monitoring-detail", args=[source.cluster.name]),

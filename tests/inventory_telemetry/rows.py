@@ -26,7 +26,7 @@ def make_source(
         for place, method in enumerate(methods)
     ]
     MetricQuery.objects.filter(pk=first.pk).update(values=values, samples=len(values))
-    problem = problems.rejected("bad_data: parse error").problem
+    problem = problems.too_large(32).problem
     MetricQuery.objects.filter(pk=second.pk).update(problem=problem.as_json())
     source.queries.filter(kind=MetricQuery.Kind.USE, enabled=True).update(
         samples=2, matched=1, strangers=["GPU-of-nobody"], read_until=slots.floor(now, slots.SLOT)

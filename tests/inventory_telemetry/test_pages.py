@@ -220,7 +220,7 @@ def test_doctor_readiness_and_metrics_tell_how_asking_goes(lab: Lab) -> None:
     assert list(monitoring_checks(now=now)) == []
     make_source(lab.cluster, actor=lab.cast.administrator, now=now)
     (said,) = monitoring_checks(now=now)
-    assert (said.state, "rejects the query" in said.said, bool(said.cure)) == ("warning", True, True)
+    assert (said.state, "larger than 32 MiB" in said.said, bool(said.cure)) == ("warning", True, True)
     (late,) = monitoring_checks(now=now + timedelta(hours=1))
     assert (late.state, "worker" in late.cure) == ("bad", True)
     lines = [line.text for line in evidence.monitoring(lab.cluster, now).lines]
@@ -237,7 +237,7 @@ def test_doctor_readiness_and_metrics_tell_how_asking_goes(lab: Lab) -> None:
         if metric.name.startswith("claimdesk_monitoring")
     }
     assert told["claimdesk_monitoring_failures"] == ({"cluster": "berlin"}, 3)
-    assert told["claimdesk_monitoring_query_errors"] == ({"cluster": "berlin", "cause": "rejected"}, 1)
+    assert told["claimdesk_monitoring_query_errors"] == ({"cluster": "berlin", "cause": "too-large"}, 1)
 
 
 def test_use_is_told_where_people_look_for_it(lab: Lab) -> None:
