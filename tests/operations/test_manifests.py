@@ -144,6 +144,19 @@ def test_every_variable_that_is_set_is_one_that_the_desk_reads() -> None:
     assert {*config, *set_there, *secrets} - {"POSTGRES_PASSWORD", "DATABASE_URL"} <= variables_read()
 
 
+def test_a_migration_gives_up_instead_of_having_everybody_wait_behind_it() -> None:
+    (container,) = PODS["claimdesk-migrate"]["spec"]["containers"]
+    options = "-c lock_timeout=5s"
+    assert container["env"] == [{"name": "PGOPTIONS", "value": options}]
+    # It is tried again: nothing of what it gave up is left.
+    job = next(o for o in OBJECTS if o["kind"] == "Job")["spec"]
+    assert job["backoffLimit"] >= 3
+    assert job["template"]["spec"]["restartPolicy"] == "OnFailure"
+    services = yaml.safe_load((BASE_DIR / "compose.yaml").read_text())["services"]
+    assert services["migrate"]["environment"]["PGOPTIONS"] == options
+    assert services["migrate"]["environment"].items() > services["web"]["environment"].items()
+
+
 def test_compose_starts_the_same_processes_as_the_manifests() -> None:
     services = yaml.safe_load((BASE_DIR / "compose.yaml").read_text())["services"]
     for name, pod in PODS.items():
