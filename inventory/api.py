@@ -25,6 +25,7 @@ from inventory.filters import FACETS, DeviceFilter, clean_text
 from inventory.holders import Holder
 from inventory.mirror.taint_rules import rules_on
 from inventory.models import ClassProfile, Cluster, Device, DeviceClass, Node, SyncProblem
+from inventory.podresources.holding import plugin_holders_of
 from inventory.rows import DeviceRow, NodeRow, device_rows, node_rows
 from portal.access import may_read_everything
 from portal.accounts.models import ApiToken
@@ -104,6 +105,24 @@ class RuleTaintOut(serializers.Serializer[Any]):
     added_at = serializers.DateTimeField(allow_null=True)
 
 
+class PluginPodOut(serializers.Serializer[Any]):
+    namespace = serializers.CharField()
+    name = serializers.CharField()
+    uid = serializers.CharField()
+    containers = serializers.ListField(child=serializers.CharField())
+
+
+class PluginHolderOut(serializers.Serializer[Any]):
+    project = ProjectRef(allow_null=True, help_text="Null: the namespace belongs to no project.")
+    since = serializers.DateTimeField(help_text="When it was first seen there.")
+    unknown_since = serializers.DateTimeField(
+        allow_null=True, help_text="Null: its node reports; else nothing is known since then."
+    )
+    pod = PluginPodOut(
+        allow_null=True, help_text="Only for the project's members, administrators and auditors."
+    )
+
+
 class DeviceDetailOut(DeviceOut):
     attributes = serializers.DictField(
         help_text='Fully qualified, typed as in the API: {"gpu.nvidia.com/type": {"string": "gpu"}}.'
@@ -115,6 +134,9 @@ class DeviceDetailOut(DeviceOut):
     pool_state = PoolOut()
     classes = serializers.ListField(child=serializers.CharField())
     first_seen_at = serializers.DateTimeField()
+    plugin_holders = PluginHolderOut(
+        many=True, help_text="Pods that were seen to have it through a Device Plugin; not part of `state`."
+    )
 
 
 class StreamOut(serializers.Serializer[Any]):
@@ -259,7 +281,9 @@ class DeviceDetailView(ApiView):
         rows = device_rows([device], facts=facts, viewer=self.person, now=now, watchers=True)
         if not rows:
             raise Http404
-        return Response(DeviceDetailOut(_device(rows[0]) | _more(device)).data)
+        plugins = plugin_holders_of([device], viewer=self.person, now=now).get(device.pk, ())
+        told = _device(rows[0]) | _more(device) | {"plugin_holders": plugins}
+        return Response(DeviceDetailOut(told).data)
 
 
 def _device(row: DeviceRow) -> dict[str, Any]:

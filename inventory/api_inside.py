@@ -19,6 +19,8 @@ from inventory.api_surroundings import NAMESPACED_PARAMETERS, Listed
 from inventory.filters import clean_text
 from inventory.models import Claim, ClaimDevice, Cluster, Pod
 from inventory.namespaces import NamespaceSeen, namespace_seen
+from inventory.podresources.answers import NamedDeviceOut, as_json
+from inventory.podresources.naming import devices_of_pods
 from portal.accounts.models import ApiToken
 from portal.api import ApiView
 
@@ -70,6 +72,9 @@ class ObservedPodOut(serializers.Serializer[Any]):
 
 class ObservedPodDetailOut(ObservedPodOut):
     events = PodEventOut(many=True, help_text="The latest of each reason.")
+    physical_devices = NamedDeviceOut(
+        many=True, help_text="Which devices of Device Plugins its containers were seen to have, by whom."
+    )
 
 
 class ResultOut(serializers.Serializer[Any]):
@@ -189,7 +194,9 @@ class PodDetailView(ApiView):
             namespace=namespace, name=name,
         )  # fmt: skip
         (seen,) = inside.pods_seen([pod])
-        told = _pod(seen, cluster) | {"events": inside.events_of([pod])}
+        named = devices_of_pods(cluster_id=pod.cluster_id, pod_uids=[pod.uid]).get(pod.uid, ())
+        physical = [as_json(one, ended_at=pod.finished_at) for one in named]
+        told = _pod(seen, cluster) | {"events": inside.events_of([pod]), "physical_devices": physical}
         return Response(ObservedPodDetailOut(told).data)
 
 

@@ -7,21 +7,23 @@ only members of the project, administrators and auditors. What a reader may not 
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from itertools import islice
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 
 from claims.models import Allocation, Consumer, LedgerCursor
 from claims.utilisation.told import Told, use_of
-from inventory.models import Cluster
+from inventory.models import Cluster, PodDeviceNode
+from inventory.podresources.naming import NamedDevice, devices_of, of_resource, pods_that_had
 from portal import access
 from portal.accounts.models import Project, User
+from portal.sql import Microseconds
 
 CHUNK = 1_000
 # Longer than any name of the API; also keeps LIKE patterns small.
@@ -144,6 +146,8 @@ class HistoryRow:
     person: str
     request_key: str
     consumers: Sequence[str]
+    # Of units: the devices that the Pod was seen to have, without containers for strangers. Never billed.
+    physical: Sequence[NamedDevice] = ()
     # How busy the device was while it was held; None = that was not measured, or the reader may not know it.
     use: Told | None = None
 
@@ -162,7 +166,12 @@ def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
     }
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if wanted.device:
-        rows = rows.filter(Q(device_name=wanted.device) | Q(hardware_id=wanted.device))
+        named = Q(device_name=wanted.device) | Q(hardware_id=wanted.device)
+        if pods := pods_that_had(wanted.device, most=MOST_STAYS):
+            # Units that were this piece of hardware, as was seen.
+            clusters, uids = {cluster for cluster, _uid in pods}, {uid for _cluster, uid in pods}
+            named |= Q(kind=Allocation.Kind.UNITS, cluster__in=clusters, claim_uid__in=uids)
+        rows = rows.filter(named)
     if wanted.person or wanted.request or wanted.pod:
         rows = _used_by(rows, wanted, viewer)
     if wanted.end:
@@ -208,14 +217,16 @@ def _key(text: str) -> UUID | None:
 
 
 def version(viewer: User) -> Sequence[object]:
-    """What changes whenever something that `viewer` sees of the ledger does; five queries."""
+    """What changes whenever something that `viewer` sees of the ledger does; six queries."""
     written = LedgerCursor.objects.order_by("cluster_id").values_list(
         "cluster_id", "changes", "cluster__use_cursor__until"
     )
+    # The devices that units were seen to be change without the ledger.
+    named = PodDeviceNode.objects.aggregate(changed=Sum(Microseconds("changed_at")))["changed"]
     if access.may_read_everything(viewer):
-        return [viewer.pk, list(written), names(), "everything"]
+        return [viewer.pk, list(written), names(), named, "everything"]
     detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)
-    return [viewer.pk, list(written), names(), list(detailed)]
+    return [viewer.pk, list(written), names(), named, list(detailed)]
 
 
 def names() -> str:
@@ -236,9 +247,10 @@ def seen_by(rows: Iterable[Allocation], *, viewer: User, now: datetime) -> Itera
     while chunk := list(islice(iterator, CHUNK)):
         visible = [row for row in chunk if everything or row.project_id in detailed]
         consumers = _consumers(visible)
+        physical = _physical(chunk)
         shown = {row.pk for row in visible}
         for row in chunk:
-            yield _row(row, visible=row.pk in shown, consumers=consumers, now=now)
+            yield _row(row, visible=row.pk in shown, consumers=consumers, physical=physical, now=now)
 
 
 def _row(
@@ -246,9 +258,11 @@ def _row(
     *,
     visible: bool,
     consumers: Mapping[tuple[int, str, int], Sequence[str]],
+    physical: Mapping[int, Sequence[NamedDevice]],
     now: datetime,
 ) -> HistoryRow:
     request = row.request if visible else None
+    named = physical.get(row.pk, ())
     return HistoryRow(
         allocation=row,
         project=row.project,
@@ -261,8 +275,20 @@ def _row(
         person=str(request.requester) if request else "",
         request_key=str(request.key) if request else "",
         consumers=consumers.get((row.cluster_id, row.claim_uid, row.epoch), ()) if visible else (),
+        physical=named if visible else [replace(one, container="") for one in named],
         use=use_of(row, now=now) if visible else None,
     )
+
+
+def _physical(rows: Sequence[Allocation]) -> Mapping[int, Sequence[NamedDevice]]:
+    """The devices that units were, by the row's key; at most two queries."""
+    units = [row for row in rows if row.kind == Allocation.Kind.UNITS]
+    named = devices_of({(row.cluster_id, row.claim_uid) for row in units})
+    return {
+        row.pk: of_resource(named[row.cluster_id, row.claim_uid], row.extended_resource)
+        for row in units
+        if (row.cluster_id, row.claim_uid) in named
+    }
 
 
 def _consumers(rows: Sequence[Allocation]) -> Mapping[tuple[int, str, int], Sequence[str]]:

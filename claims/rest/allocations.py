@@ -19,6 +19,8 @@ from claims.history.intervals import HistoryFilter, HistoryRow, allocations, see
 from claims.models import Allocation, Bound
 from claims.rest.answers import ProblemOut
 from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
+from inventory.podresources.answers import NamedDeviceOut, as_json
+from inventory.podresources.naming import NamedDevice
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView
 
@@ -76,6 +78,11 @@ class AllocationOut(serializers.Serializer[Any]):
     epoch = serializers.IntegerField(help_text="A claim lives through several allocations: 1, 2, …")
     person = serializers.CharField()
     consumers = serializers.ListField(child=serializers.CharField())
+    physical_devices = NamedDeviceOut(
+        many=True,
+        help_text="Of units of a Device Plugin: which devices the Pod was seen to have, by whom. For "
+        "information: what is billed is the count. Empty where nothing was reported, and for claims.",
+    )
     use_mean_percent = serializers.FloatField(
         allow_null=True,
         help_text="How busy the device was while it was held, over the measured part of that time; of a "
@@ -102,8 +109,8 @@ _EXAMPLE = OpenApiExample(
         "end_uncertainty_us": 0, "bound": "tenant", "project": "protein-folding",
         "request": "6e0a2f0e-6a0c-4b53-9d3a-0d1f6f7f8a11", "namespace": "protein-folding",
         "claim": "protein-folding-6e0a2f0e", "claim_uid": "0a7d…", "epoch": 1, "person": "rhea",
-        "consumers": ["train-0"], "use_mean_percent": 37.5, "use_highest_percent": 99.0,
-        "use_measured_seconds": 6900.0,
+        "consumers": ["train-0"], "physical_devices": [],
+        "use_mean_percent": 37.5, "use_highest_percent": 99.0, "use_measured_seconds": 6900.0,
     },
     response_only=True,
 )  # fmt: skip
@@ -230,7 +237,14 @@ def told(row: HistoryRow) -> dict[str, Any]:
         "epoch": one.epoch,
         "person": row.person,
         "consumers": list(row.consumers),
+        "physical_devices": [_physical(named, one) for named in row.physical],
         "use_mean_percent": round(row.use.mean, 2) if row.use else None,
         "use_highest_percent": round(row.use.highest, 2) if row.use else None,
         "use_measured_seconds": row.use.measured.total_seconds() if row.use else None,
     }
+
+
+def _physical(named: NamedDevice, allocation: Allocation) -> dict[str, Any]:
+    times = ("seen_from", "seen_until", "gone_at")
+    said = as_json(named, ended_at=allocation.ended_at)
+    return said | {name: utc(said[name]) for name in times}

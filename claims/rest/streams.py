@@ -90,9 +90,9 @@ def _csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Iterator[
 def _cell(value: Any) -> Any:
     if value is True or value is False:
         return "true" if value else "false"
-    if isinstance(value, list):
+    if isinstance(value, list) and not any(isinstance(one, dict) for one in value):
         return "; ".join(str(one) for one in value)
-    if isinstance(value, dict):
+    if isinstance(value, dict | list):
         return msgspec.json.encode(value, order="sorted").decode() if value else ""
     return value
 

@@ -104,9 +104,7 @@ class PodDeviceReportView(APIView):
 class PodDeviceNodeOut(serializers.Serializer[Any]):
     cluster = serializers.CharField()
     node = serializers.CharField()
-    source = serializers.ChoiceField(  # type: ignore[assignment] # declared fields are no attributes of the class
-        choices=PodDeviceNode.Source.choices
-    )
+    told_by = serializers.ChoiceField(choices=PodDeviceNode.Source.choices)
     state = serializers.ChoiceField(
         choices=intake.STATES,
         help_text="`silent`: a report is overdue, and what its Pods have since `seen_at` is unknown.",
@@ -153,6 +151,7 @@ class PodDeviceNodeListView(ApiListView):
             | {
                 "cluster": node.cluster.name,
                 "node": node.name,
+                "told_by": node.source,
                 "state": intake.state_of(node, now=now),
                 "due_at": intake.due_at(node),
                 "devices": getattr(node, "held", 0),
@@ -162,4 +161,4 @@ class PodDeviceNodeListView(ApiListView):
         return self.get_paginated_response(self.get_serializer(told, many=True).data)
 
 
-_AS_STORED = ("source", "seen_at", "reporting_since", "clock_skew_ms", "collector", "refusal")
+_AS_STORED = ("seen_at", "reporting_since", "clock_skew_ms", "collector", "refusal")

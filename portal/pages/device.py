@@ -22,6 +22,7 @@ from inventory.likeness import classes_of, expression_for
 from inventory.mirror.taint_rules import rules_on
 from inventory.models import Device, DeviceClass, Node
 from inventory.physical import twins_of
+from inventory.podresources.holding import plugin_holders_of
 from portal import htmx
 from portal.access import may_read_everything, person
 from portal.accounts.models import Project, User
@@ -88,6 +89,7 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "taints": taints_on(device, rules=rules, node=node),
         "twins": twins_of(device),
         "holders": [holder for holder in own if not holder.admin_access],
+        "plugin_holders": plugin_holders_of([device], viewer=viewer, now=now).get(device.pk, ()),
         "requests": _requests(device, own),
         "health": inside.health_of_device(
             cluster_id=device.cluster_id,

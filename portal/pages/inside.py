@@ -20,6 +20,7 @@ from inventory.findings import search, words
 from inventory.models import Claim, Cluster, Finding, Node, Pod
 from inventory.namespaces import NamespaceSeen, namespace_seen
 from inventory.owners import Descent, descent_of
+from inventory.podresources.naming import devices_of_pods
 from portal import htmx
 from portal.access import may_read_everything, person
 from portal.accounts.models import User
@@ -52,6 +53,7 @@ def pod_detail(request: HttpRequest, cluster: str, namespace: str, name: str) ->
         "pod": pod,
         "seen": seen,
         "health": inside.health_of(pod, seen.uses),
+        "physical": devices_of_pods(cluster_id=found.pk, pod_uids=[pod.uid]).get(pod.uid, ()),
         "events": inside.events_of([pod]),
         "descent": descent,
         "work_links": _work_links(found, namespace, descent),
