@@ -1,11 +1,14 @@
 """Expressions that both databases understand, each in its own words."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from django.db import connection, models
 from django.db.models.expressions import RawSQL
+from django.db.models.lookups import Exact
 from django.db.models.sql.compiler import SQLCompiler
 
 
@@ -90,3 +93,21 @@ def begins_with(column: str, prefix: str) -> models.Q:
         return models.Q((f"{column}__startswith", prefix))
     behind = f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
     return models.Q((f"{column}__gte", prefix), (f"{column}__lt", behind))
+
+
+def has_items(column: str, items: Mapping[str, str]) -> models.Q:
+    """The rows whose JSON object in `column` has all of these names with these texts; any object has none at
+    all."""
+    if connection.vendor == "postgresql":
+        return models.Q((f"{column}__contains", dict(items)))
+    if any('"' in name for name in items):
+        # In quotes nothing else of a name means anything in a path; no label has one in its name.
+        return models.Q(pk__in=())
+    parts = (
+        models.Q(Exact(models.Func(column, models.Value(f'$."{name}"'), **_EXTRACT), value))
+        for name, value in items.items()
+    )
+    return reduce(and_, parts, ~models.Q(pk__in=()))
+
+
+_EXTRACT: Mapping[str, Any] = {"function": "JSON_EXTRACT", "output_field": models.TextField()}

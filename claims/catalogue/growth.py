@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from claims.asks.values import Reading
@@ -14,6 +15,7 @@ from claims.models import GrowablePool, Request
 from inventory.autoscaling.told import Report, report_for, reports_of
 from inventory.models import Cluster, Node
 from portal.dra.quantity import Quantity
+from portal.sql import has_items
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,12 +127,12 @@ def growths_of(reading: Reading, *, now: datetime) -> Sequence[Growth]:
 
 def nodes_of(pools: Sequence[GrowablePool]) -> Mapping[int, int]:
     """How many nodes each pool (by primary key) has now."""
-    clusters = {pool.cluster_id for pool in pools}
-    rows = list(Node.objects.filter(cluster__in=clusters).values_list("cluster", "labels"))
-    return {
-        pool.pk: sum(cluster == pool.cluster_id and selects(pool.labels, labels) for cluster, labels in rows)
+    counts = {
+        f"pool_{pool.pk}": Count("pk", filter=Q(cluster=pool.cluster_id) & has_items("labels", pool.labels))
         for pool in pools
     }
+    found = Node.objects.filter(cluster__in={pool.cluster_id for pool in pools}).aggregate(**counts)
+    return {pool.pk: found[f"pool_{pool.pk}"] for pool in pools}
 
 
 def _brings(pool: GrowablePool, wanted: Wanted) -> bool:
