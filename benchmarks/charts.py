@@ -1,4 +1,5 @@
-"""How long charts take: on the server over a month of intervals, and in Chromium while a timeline is zoomed.
+"""How long charts take: on the server over a month of intervals, and in Chromium while a timeline is zoomed
+and moved.
 
     python -m benchmarks.charts [--intervals 100000] [--no-browser]
 
@@ -20,12 +21,14 @@ from benchmarks._bench import ROOT, clock, desk, load, percentile
 
 REPEATS = 5
 FRAMES = 120
-ZOOM = """async frames => {
+MOVES = ("zoom", "pan")
+MOVE = """async ([frames, move]) => {
   const timeline = claimdeskCharts.timelines[0], times = [];
   let last = performance.now();
   for (let step = 0; step < frames; step++) {
     const forth = step % 60 < 30;
-    timeline.zoom(forth ? 0.9 : 1 / 0.9, 0.7);
+    if (move === "zoom") timeline.zoom(forth ? 0.9 : 1 / 0.9, 0.7);
+    else timeline.pan(forth ? 0.02 : -0.02);
     const now = await new Promise(requestAnimationFrame);
     times.push(now - last);
     last = now;
@@ -92,7 +95,7 @@ def _works() -> dict[str, Callable[[], Any]]:
 
 
 def _browse(directory: str) -> None:
-    """Frames while the history's timeline of a month is zoomed."""
+    """Frames while the history's timeline of a month is zoomed and moved."""
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -124,11 +127,13 @@ def _browse(directory: str) -> None:
             elements = page.evaluate(
                 "claimdeskCharts.timelines[0].chart.getZr().storage.getDisplayList(true).length"
             )
-            times = page.evaluate(ZOOM, FRAMES)
-            print(
-                f"  zooming {bars:,} bars on {lanes} lanes: median frame {percentile(times, 50):.1f} ms, "
-                f"95 % {percentile(times, 95):.1f} ms; {elements} elements on the canvas"
-            )
+            print(f"  {bars:,} bars on {lanes} lanes; {elements} elements on the canvas; {load()}")
+            for move in MOVES:
+                times = page.evaluate(MOVE, [FRAMES, move])
+                print(
+                    f"  {move:5} median frame {percentile(times, 50):6.1f} ms, "
+                    f"95 % {percentile(times, 95):6.1f} ms, longest {max(times):6.1f} ms"
+                )
             browser.close()
     finally:
         server.terminate()
