@@ -127,6 +127,12 @@ class Allocation(models.Model):
                 ],
                 name="allocation_time_by_kind",
             ),
+            # And for those of shares, few and far apart in the table.
+            models.Index(
+                fields=["project", "device_class", "product", "started_us", "ended_us"],
+                condition=~Q(share_id=""),
+                name="allocation_shares_by_kind",
+            ),
             # Two holders of one device: few, it is hoped.
             models.Index(fields=["cluster"], condition=Q(contested=True), name="allocation_contested"),
         ]

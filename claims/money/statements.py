@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet, Sum, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, Value
 from django.db.models.functions import Greatest, Least
 
 from claims.history.curves import us
@@ -149,7 +149,7 @@ def lines_of(rows: QuerySet[Charge], *, now: datetime, start_us: int | None = No
         .order_by()
         .annotate(told=Sum("time"), count=Count("pk"))
     )
-    for *values, quantity, fixed, time, count in grouped.iterator():
+    for *values, quantity, fixed, time, count in grouped:
         key = LineKey(*values)
         found = sums.setdefault(key, [Fraction(0), None if key.list_micros is None else Fraction(0), 0])
         exact = amount(
@@ -251,7 +251,7 @@ def overview(
     columns = ("project_id", "currency", "list_micros", "discount_micros", "quantity", "fixed")
     rows = clipped(Charge.objects.filter(month=str(month)), start_us=None, end_us=us(min(now, bounds[1])))
     for payer, currency, listed, discount, quantity, fixed, time, count in (
-        rows.values_list(*columns).order_by().annotate(told=Sum("time"), count=Count("pk")).iterator()
+        rows.values_list(*columns).order_by().annotate(told=Sum("time"), count=Count("started_us"))
     ):
         exact = amount(
             fixed=fixed * count if fixed is not None else None,
@@ -282,10 +282,8 @@ def overview(
 def visible(user: User, *, month: Month) -> list[Project]:
     """Projects whose statements `user` may see: their own and, for those who see all costs, everybody's;
     archived ones while they have something in the month."""
-    charged = Charge.objects.filter(month=str(month)).values("project")
-    return list(
-        Project.objects.visible_to(user).filter(Q(archived_at=None) | Q(pk__in=charged)).order_by("name")
-    )
+    charged = Exists(Charge.objects.filter(project=OuterRef("pk"), month=str(month)))
+    return list(Project.objects.visible_to(user).filter(Q(archived_at=None) | Q(charged)).order_by("name"))
 
 
 def _order(key: LineKey) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -84,19 +85,28 @@ def store(cluster: Cluster, projects: list[Project], told: list[dict[str, Any]])
 
 
 # The fixtures hold nothing that an example changes.
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(told=st.lists(rows(), max_size=12), prices=price_lists(), at=st.tuples(times, times, times))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    told=st.lists(rows(), max_size=12),
+    prices=price_lists(),
+    at=st.tuples(times, times, times, st.integers(1, 4)),
+)
 def test_any_ledger_comes_to_the_same_as_rated_row_by_row(
     cluster: Cluster,
     projects: list[Project],
     told: list[dict[str, Any]],
     prices: PriceList,
-    at: tuple[datetime, datetime, datetime],
+    at: tuple[datetime, datetime, datetime, int],
 ) -> None:
     store(cluster, projects, told)
-    (start, end), now = sorted(at[:2]), at[2]
+    (start, end), now, at_once = sorted(at[:2]), at[2], at[3]
     row_by_row = statement(usages(Allocation.objects.all()), prices, start=start, end=end, now=now)
-    assert charges(start=start, end=end, now=now, prices=prices) == row_by_row
+    with patch("claims.money.charges.AT_ONCE", at_once):
+        assert charges(start=start, end=end, now=now, prices=prices) == row_by_row
     of_one = Allocation.objects.filter(project=projects[0])
     assert charges(start=start, end=end, now=now, prices=prices, projects=[projects[0].pk]) == statement(
         usages(of_one), prices, start=start, end=end, now=now

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from claims.models import (
@@ -93,6 +93,7 @@ def closed(project: Project, actor: User) -> Statement:
     return closing.close(**common)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.fractions(min_value=-1000, max_value=1000, max_denominator=10**6), min_size=1, max_size=12)
 )
