@@ -6,6 +6,7 @@ writes the difference. Applying a batch twice, or two workers at once, therefore
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -18,7 +19,8 @@ from claims.ledger.bounds import Policies
 from claims.ledger.fold import fold
 from claims.ledger.payers import Payers
 from claims.ledger.terms import EVENT_VALUES, KINDS, Event, Folded, Interval, Stay
-from claims.models import Allocation, Consumer, LedgerCursor, LedgerPolicy
+from claims.models import Allocation, Consumer, LedgerCursor, LedgerPolicy, LedgerTouch
+from claims.money.rating import source_of
 from inventory.identity import qualified_amounts
 from inventory.models import ArchivedObject, Cluster, DeviceProfile, NamespaceBinding, Observation
 from portal import bulk
@@ -83,7 +85,15 @@ def _refold(cluster: Cluster, uids: Iterable[str]) -> None:
         folded = fold(_events(cluster, chunk), policies=policies)
         wrote = _write_allocations(cluster, chunk, folded.intervals)
         if _write_consumers(cluster, chunk, folded) or wrote:
-            LedgerCursor.objects.filter(cluster=cluster).update(changes=F("changes") + 1)
+            _note(cluster, {*chunk, *(row.claim_uid for row in wrote.around)}, wrote.gone)
+
+
+def _note(cluster: Cluster, uids: Iterable[str] = (), gone: Sequence[Allocation] = ()) -> None:
+    """Count a change, and say of whom: for who goes by what was written (`claims.money.touched`)."""
+    LedgerCursor.objects.filter(cluster=cluster).update(changes=F("changes") + 1)
+    change = LedgerCursor.objects.values_list("changes", flat=True).get(cluster=cluster)
+    notes = [(uid, "") for uid in uids] + [(row.claim_uid, source_of(vars(row))) for row in gone]
+    bulk.append([LedgerTouch(cluster=cluster, change=change, claim_uid=u, gone=g) for u, g in notes])
 
 
 def reattribute(*, cluster: Cluster) -> None:
@@ -110,7 +120,9 @@ def rebuild(*, cluster: Cluster) -> int:
         archived = ArchivedObject.objects.filter(archive__cluster=cluster, uid=OuterRef("claim_uid"))
         for model in (Allocation, Consumer):
             rows: QuerySet[Any] = model.objects.filter(cluster=cluster)
-            rows.exclude(Exists(observed)).exclude(Exists(archived)).delete()
+            if rows.exclude(Exists(observed)).exclude(Exists(archived)).delete()[0]:
+                # Nobody notes of whom: whoever goes by that has to look at everything.
+                _note(cluster)
         total = 0
         for uids in archive.uids(cluster=cluster, size=CHUNK):
             _refold(cluster, uids)
@@ -127,8 +139,19 @@ def _events(cluster: Cluster, uids: Sequence[str]) -> Iterator[Event]:
     yield from archive.events(cluster=cluster, uids=uids)
 
 
-def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> bool:
-    """Whether anything was written."""
+@dataclass(frozen=True)
+class _Wrote:
+    """Whether anything was written: rows of other claims `around`, and those that are no more."""
+
+    anything: bool
+    around: Sequence[Allocation]
+    gone: Sequence[Allocation]
+
+    def __bool__(self) -> bool:
+        return self.anything
+
+
+def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequence[Interval]) -> _Wrote:
     payers = Payers.load(cluster=cluster, uids=uids, namespaces={i.namespace for i in intervals})
     products = _products(intervals)
     wanted: dict[Key, Allocation] = {}
@@ -138,7 +161,7 @@ def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequenc
     stored = list(Allocation.objects.filter(cluster=cluster, claim_uid__in=uids).defer(*_GENERATED))
     around = _settle(cluster, uids, wanted=wanted, stored=stored)
     old = {_key(row): row for row in stored}
-    gone = [row.pk for key, row in old.items() if key not in wanted]
+    gone = [row for key, row in old.items() if key not in wanted]
     changed = []
     for key, row in old.items():
         new = wanted.get(key)
@@ -147,7 +170,7 @@ def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequenc
             changed.append(new)
     new_rows = [row for key, row in wanted.items() if key not in old]
     if gone:
-        Allocation.objects.filter(pk__in=gone).delete()
+        Allocation.objects.filter(pk__in=[row.pk for row in gone]).delete()
     busy = Counter(contests.device_of(row) for row in (*changed, *around) if contests.is_exclusive(row))
     if any(count > 1 for count in busy.values()):
         # Each is right beside all others as they will be, but not as they are: meanwhile they do not count.
@@ -158,7 +181,7 @@ def _write_allocations(cluster: Cluster, uids: Sequence[str], intervals: Sequenc
             ended_at=row.ended_at, end_cut_us=row.end_cut_us, contested=row.contested
         )
     bulk.append(new_rows)
-    return bool(gone or changed or around or new_rows)
+    return _Wrote(bool(gone or changed or around or new_rows), around, gone)
 
 
 def _settle(

@@ -28,6 +28,7 @@ from claims.models.statements import (
     StatementLine,
 )
 from claims.models.statements_told import StatementHook, ToldCorrection
+from claims.models.touched import LedgerTouch
 from claims.models.utilisation import AllocationUse, UseCursor
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "LedgerAudit",
     "LedgerCursor",
     "LedgerPolicy",
+    "LedgerTouch",
     "Mute",
     "Placement",
     "PoolPlan",

@@ -5,7 +5,7 @@ correction in the project's next open month, which refers to what it corrects.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from fractions import Fraction
@@ -21,7 +21,7 @@ from claims.money import rollup
 from claims.money.books import PriceList, price_list
 from claims.money.months import Month
 from claims.money.ownership import Owners
-from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of
+from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
 from claims.requests.manifests import hold_name
 from portal import bulk
 
@@ -58,6 +58,32 @@ def rate_month(*, month: Month, zone: tzinfo, prices: PriceList | None = None) -
     return work.told
 
 
+def rate_claims(
+    *,
+    month: Month,
+    zone: tzinfo,
+    claims: Mapping[int, Collection[str]],
+    gone: Collection[str] = (),
+    prices: PriceList | None = None,
+) -> Rated:
+    """Rate in a month only what some claims and Pods have, by cluster, and what is no more: as `LedgerTouch`
+    tells."""
+    work = _Work(month=month, zone=zone, prices=prices or price_list())
+    left = set(gone)
+    for cluster, uids in claims.items():
+        for some in _chunks(sorted(uids)):
+            held = Allocation.objects.filter(cluster=cluster, claim_uid__in=some).order_by("pk")
+            rows = list(held.values("admin_access", *COLUMNS))
+            sources = {source_of(row) for row in rows}
+            left -= sources
+            with transaction.atomic():
+                work.write([row for row in rows if not row["admin_access"]], sources)
+    for some in _chunks(sorted(left)):
+        with transaction.atomic():
+            work.settle({}, some)
+    return work.told
+
+
 @dataclass(kw_only=True)
 class _Work:
     month: Month
@@ -80,8 +106,9 @@ class _Work:
         while chunk := list(islice(iterator, CHUNK)):
             yield chunk
 
-    def write(self, rows: Sequence[Row]) -> None:
-        """Make the charges of some rows what they should be."""
+    def write(self, rows: Sequence[Row], besides: Collection[str] = ()) -> None:
+        """Make the charges of some rows what they should be, and those of `besides` that these rows do not
+        have."""
         rater = Rater(
             prices=self.prices, zone=self.zone, owners=self.owners, stays=stays_of(rows, self.prices)
         )
@@ -90,8 +117,9 @@ class _Work:
             for charge in rater.charges(row, month=self.month):
                 wanted[charge.source, charge.started_us, charge.project_id] = charge
         sources = {source for source, _start, _project in wanted}
+        sources.update(besides)
         self.seen |= {_half(source) for source in sources}
-        self._settle(wanted, sources)
+        self.settle(wanted, sources)
 
     def clear(self) -> None:
         """Take away what the ledger does not have any more."""
@@ -103,15 +131,18 @@ class _Work:
             if _half(source) not in self.seen
         }
         for chunk in _chunks(sorted(gone)):
-            self._settle({}, chunk)
+            self.settle({}, chunk)
 
-    def _settle(self, wanted: dict[_Key, Charge], sources: Collection[str]) -> None:
-        stored: dict[_Key, Charge] = {}
+    def settle(self, wanted: dict[_Key, Charge], sources: Collection[str]) -> None:
+        """Have the charges of some sources be these."""
+        stored: dict[_Key, tuple[int, str]] = {}
         for chunk in _chunks(sorted(sources)):
             rows = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month), source__in=chunk)
-            stored |= {(c.source, c.started_us, c.project_id): c for c in rows}
-        frozen = {key: c for key, c in stored.items() if self._is_closed(c.project_id)}
-        late = {key: c for key, c in wanted.items() if self._is_closed(c.project_id)}
+            columns = ("source", "started_us", "project_id", "pk", "content")
+            for source, start, project, pk, content in rows.values_list(*columns):
+                stored[source, start, project] = pk, content
+        frozen = {key: told for key, told in stored.items() if self._is_closed(key[2])}
+        late = {key: c for key, c in wanted.items() if self._is_closed(key[2])}
         fresh, changed = [], []
         for key, charge in wanted.items():
             self.told.charges += 1
@@ -120,10 +151,10 @@ class _Work:
             old = stored.get(key)
             if old is None:
                 fresh.append(charge)
-            elif old.content != charge.content:
-                charge.pk = old.pk
+            elif old[1] != charge.content:
+                charge.pk = old[0]
                 changed.append(charge)
-        gone = [c for key, c in stored.items() if key not in wanted and key not in frozen]
+        gone = [told[0] for key, told in stored.items() if key not in wanted and key not in frozen]
         if fresh or changed or gone:
             rollup.stale(self.month)
         self._remove(gone)
@@ -132,24 +163,23 @@ class _Work:
         self.told.added += len(fresh)
         self.told.changed += len(changed)
         if frozen or late:
-            self._correct(frozen.values(), late.values(), sources)
+            self._correct(frozen, late, sources)
 
-    def _remove(self, gone: Sequence[Charge]) -> None:
+    def _remove(self, gone: Sequence[int]) -> None:
         """What a dispute or a correction speaks of stays, without any time."""
         if not gone:
             return
         self.told.removed += len(gone)
-        named = Charge.objects.filter(pk__in=[charge.pk for charge in gone])
+        named = Charge.objects.filter(pk__in=gone)
         spoken_of = set(
             named.filter(Q(disputes__isnull=False) | Q(followed_by__isnull=False)).values_list(
                 "pk", flat=True
             )
         )
-        for charge in gone:
-            if charge.pk in spoken_of:
-                charge.ended_us = charge.started_us
-                charge.content = content_of(charge)
-                charge.save(update_fields=["ended_us", "content"])
+        for charge in Charge.objects.filter(pk__in=spoken_of):
+            charge.ended_us = charge.started_us
+            charge.content = content_of(charge)
+            charge.save(update_fields=["ended_us", "content"])
         named.exclude(pk__in=spoken_of).delete()
 
     def _is_closed(self, project: int | None) -> bool:
@@ -157,17 +187,14 @@ class _Work:
 
     # --- what was closed already ------------------------------------------------------------------------
 
-    def _correct(self, frozen: Iterable[Charge], late: Iterable[Charge], sources: Collection[str]) -> None:
+    def _correct(
+        self,
+        frozen: Mapping[_Key, tuple[int, str]],
+        late: Mapping[_Key, Charge],
+        sources: Collection[str],
+    ) -> None:
         """Write the difference between what was closed and what it should have been, per source, payer and
         currency, into the payer's next open month."""
-        old: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
-        new: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
-        first: dict[tuple[str, int | None, str], Charge] = {}
-        for charges, sums in ((frozen, old), (late, new)):
-            for charge in charges:
-                key = charge.source, charge.project_id, charge.currency
-                sums[key] += charge.amount() or 0
-                first.setdefault(key, charge)
         told: dict[tuple[str, int | None, str], list[Charge]] = defaultdict(list)
         corrections = Charge.objects.filter(
             kind=Charge.Kind.CORRECTION, started_us__gte=self.start, started_us__lt=self.end
@@ -175,6 +202,23 @@ class _Work:
         for chunk in _chunks(sorted(sources)):
             for row in corrections.filter(source__in=chunk):
                 told[row.source, row.project_id, row.currency].append(row)
+        # What is the same as when it was closed, and was never corrected, comes to no difference.
+        closed = {key: content for key, (_pk, content) in frozen.items()}
+        differing = closed.items() ^ {(key, charge.content) for key, charge in late.items()}
+        doubtful = {key[0] for key, _content in differing} | {source for source, _payer, _currency in told}
+        if not doubtful:
+            return
+        old: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
+        new: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
+        first: dict[tuple[str, int | None, str], Charge] = {}
+        pks = [pk for key, (pk, _content) in frozen.items() if key[0] in doubtful]
+        named = Charge.objects.filter(pk__in=pks).order_by("started_us", "pk")
+        shoulds = [charge for key, charge in late.items() if key[0] in doubtful]
+        for charges, sums in ((named, old), (shoulds, new)):
+            for charge in charges:
+                key = charge.source, charge.project_id, charge.currency
+                sums[key] += charge.amount() or 0
+                first.setdefault(key, charge)
         for key in old.keys() | new.keys() | told.keys():
             self._one_correction(key, old[key], new[key], first.get(key), told[key])
 

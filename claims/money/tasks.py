@@ -8,14 +8,14 @@ from typing import Any
 from celery import shared_task
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import Count, Max, Sum
+from django.db.models import Count, Max
 from django.utils import timezone
 
-from claims.models import ChargeMonth, CostCentre, LedgerCursor, PriceBook, Statement
-from claims.money import announcing, budgets, centres, rollup
+from claims.models import ChargeMonth, CostCentre, PriceBook, Statement
+from claims.money import announcing, budgets, centres, rollup, touched
 from claims.money.idle_cost import rate_idle
 from claims.money.months import Month, zone_named
-from claims.money.rated import rate_month
+from claims.money.rated import rate_claims, rate_month
 from inventory.models import NamespaceBinding
 from portal.accounts.models import Project
 
@@ -44,9 +44,12 @@ def rate_changed(*, now: datetime) -> list[Month]:
     """The months that were rated."""
     zone = zone_named(settings.ORGANISATION_ZONE)
     centres.settle(now=now)
+    # Before anything is read of the ledger: what is written meanwhile is of the next time.
+    written = touched.changes()
     month, done = Month.of(now, zone), []
     for _number in range(MONTHS):
-        if _rate(month, zone=zone, now=now):
+        # Once a day everything is rated in any case: it mends what nobody could tell.
+        if _rate(month, (_fingerprint(), f"{now:%Y-%m-%d}"), written, zone=zone, now=now):
             done.append(month)
         # Idle time grows with every moment: now and then is enough before the month is reviewed.
         if cache.add(f"claims:idle:{month}", 1, timeout=IDLE_EVERY):
@@ -56,21 +59,46 @@ def rate_changed(*, now: datetime) -> list[Month]:
     done += [
         earlier
         for earlier in _charged(before=month.next())
-        if cache.add(f"claims:late:{earlier}", 1, timeout=LATE_EVERY) and _rate(earlier, zone=zone, now=now)
+        if cache.add(f"claims:late:{earlier}", 1, timeout=LATE_EVERY)
+        and _rate(earlier, (_fingerprint(), ""), written, zone=zone, now=now)
     ]
+    _forget(written, now=now, zone=zone)
     rollup.refresh(zone=zone)
     return done
 
 
-def _rate(month: Month, *, zone: tzinfo, now: datetime) -> bool:
-    """Whether anything that prices the month has changed since it was rated last; then it is now."""
-    key, state = f"claims:rated:{month}", _fingerprint()
-    if cache.get(key) == state:
+def _rate(
+    month: Month, otherwise: tuple[str, str], written: dict[int, int], *, zone: tzinfo, now: datetime
+) -> bool:
+    """Whether anything that prices the month has changed since it was rated last; then it is now: all of it,
+    unless only the ledger is another, and it is known where."""
+    key, state = _key(month), (otherwise, written)
+    known = cache.get(key)
+    if known == state:
         return False
-    rate_month(month=month, zone=zone)
+    found = None
+    if isinstance(known, tuple) and known[0] == otherwise:
+        found = touched.since(known[1], written)
+    if found is None:
+        rate_month(month=month, zone=zone)
+    else:
+        rate_claims(month=month, zone=zone, claims=found.claims, gone=found.gone)
     announcing.corrections(month=month, now=now)
     cache.set(key, state, timeout=None)
     return True
+
+
+def _forget(written: dict[int, int], *, now: datetime, zone: tzinfo) -> None:
+    """What every month has seen of the ledger need not be kept in mind; earlier ones see it once a day."""
+    seen = dict(written)
+    for state in cache.get_many([_key(month) for month in _charged(before=Month.of(now, zone))]).values():
+        if isinstance(state, tuple):
+            seen = {cluster: min(number, state[1].get(cluster, 0)) for cluster, number in seen.items()}
+    touched.forget(seen)
+
+
+def _key(month: Month) -> str:
+    return f"claims:rated:{month}"
 
 
 def _charged(*, before: Month) -> list[Month]:
@@ -80,14 +108,13 @@ def _charged(*, before: Month) -> list[Month]:
 
 
 def _fingerprint() -> str:
-    """Another one whenever a charge may have become another."""
-    ledger = LedgerCursor.objects.aggregate(Sum("changes"), Count("pk"))
+    """Another one whenever charges may have become others without the ledger."""
     books = PriceBook.objects.aggregate(Max("pk"))
     moved = CostCentre.objects.aggregate(Max("pk"), Max("recorded_at"), Count("pk"))
     bound = NamespaceBinding.objects.aggregate(Max("pk"), Max("valid_until"), Count("valid_until"))
     codes = Project.objects.values_list("pk", "cost_centre").order_by("pk")
     closed = Statement.objects.filter(state=Statement.State.CLOSED).count()
-    said = (settings.ORGANISATION_ZONE, ledger, books, moved, bound, list(codes), closed)
+    said = (settings.ORGANISATION_ZONE, books, moved, bound, list(codes), closed)
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
