@@ -63,6 +63,7 @@ def main(arguments: list[str]) -> int:
         try:
             _start(stack)
             seen, passed, busy = _work(stack, people=options.people, seconds=options.seconds)
+            _tell_memory(stack)
         finally:
             stack.stop()
     return _tell(seen, passed=passed, busy=busy, people=options.people)
@@ -136,18 +137,39 @@ def _work(stack: Stack, *, people: int, seconds: float) -> tuple[dict[str, Seen]
 
 def _processor_seconds(part: Part) -> float:
     """Of a process and its children, until now."""
-    assert part.process is not None
     ticks = 0
+    for directory in _processes(part):
+        fields = (directory / "stat").read_text().rpartition(") ")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _processes(part: Part) -> list[Path]:
+    """What the system tells of a process and its children: their directories below /proc."""
+    assert part.process is not None
+    found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            fields = (entry / "stat").read_text().rpartition(") ")[2].split()
+            parent = (entry / "stat").read_text().rpartition(") ")[2].split()[1]
         except OSError:
             continue
-        if int(entry.name) == part.process.pid or int(fields[1]) == part.process.pid:
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        if part.process.pid in (int(entry.name), int(parent)):
+            found.append(entry)
+    return found
+
+
+def _tell_memory(stack: Stack) -> None:
+    """What the processes hold at the end, each with its children; what they share is counted once."""
+    for part in stack.parts:
+        if part.name == "cluster":
+            continue
+        held = 0
+        for directory in _processes(part):
+            told = (directory / "smaps_rollup").read_text().split("Pss:")[1]
+            held += int(told.split()[0])
+        print(f"memory of {part.name:10} {held / 1024:6.0f} MiB")
 
 
 def _tell(seen: dict[str, Seen], *, passed: float, busy: float, people: int) -> int:
