@@ -71,9 +71,10 @@ class Desk:
     # The desk's processes
 
     def kill(self, *names: str) -> None:
-        """kill -9 of parts of the desk, all before any of them is waited for."""
+        """kill -9 of parts of the desk with what they have started (a web server has its worker), all before
+        any of them is waited for."""
         for name in names:
-            self.stack.part(name).signal(signal.SIGKILL)
+            os.killpg(self.pid_of(name), signal.SIGKILL)
         for name in names:
             process = self.stack.part(name).process
             assert process is not None
