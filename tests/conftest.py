@@ -121,7 +121,7 @@ def sample_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Tests that never touch the database need not run once for each: marked for ``-m "not nodatabase"``.
     Who may do what is decided above the database: there the walk of all roles runs once, except at length."""
     for item in items:
@@ -130,6 +130,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker(pytest.mark.nodatabase)
         if item.get_closest_marker("everyrole") is not None and connection.vendor == "postgresql":
             item.add_marker(pytest.mark.long)
+    if connection.vendor != "postgresql":
+        elsewhere = [item for item in items if item.get_closest_marker("postgresql") is not None]
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
     yield
     # The longest go first, so that no process is left alone with them at the end.
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)

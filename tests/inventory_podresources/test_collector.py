@@ -26,7 +26,7 @@ grpc: Any = pytest.importorskip("grpc", reason="the collector's image has it")
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "podresources-collector"
 # -I: nothing of this project's environment is there, as on a node.
-COMMAND = [sys.executable, "-I", "-B", str(DEPLOY / "collect.py")]
+COMMAND = [sys.executable, "-I", "-B", str(DEPLOY / "pod_devices.py")]
 
 
 # --- a kubelet, whose messages are written here by hand: the wire format, not the collector's own classes ---
@@ -228,7 +228,7 @@ def test_wrong_options_are_named(tmp_path: Path, options: list[str], said: bytes
 
 @pytest.fixture(scope="module")
 def collector() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("podresources_collect", DEPLOY / "collect.py")
+    spec = importlib.util.spec_from_file_location("podresources_collect", DEPLOY / "pod_devices.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

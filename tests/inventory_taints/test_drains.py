@@ -33,10 +33,10 @@ def who(town: Town, drain: Drain, **more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
+# SQLite lets one transaction after the other begin.
+@pytest.mark.postgresql
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_begin_at_the_same_moment_one_is_told_so(transactional_db: None, town: Town) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite lets one transaction after the other begin")
     said: list[str] = []
     through = threading.Event()
 

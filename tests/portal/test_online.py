@@ -48,9 +48,8 @@ def test_it_is_made_and_removed(states: tuple[ProjectState, ProjectState]) -> No
     assert not there()
 
 
+@pytest.mark.postgresql
 def test_what_was_broken_off_is_made_anew(states: tuple[ProjectState, ProjectState]) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("only PostgreSQL makes indexes while others write")
     forwards(states)
     valid = f"SELECT indisvalid FROM pg_index WHERE indexrelid = '{NAME}'::regclass"
     with connection.cursor() as cursor:
@@ -65,10 +64,9 @@ def test_what_was_broken_off_is_made_anew(states: tuple[ProjectState, ProjectSta
         assert cursor.fetchone() == (True,)
 
 
+@pytest.mark.postgresql
 def test_it_says_that_it_needs_a_migration_without_a_transaction(
     states: tuple[ProjectState, ProjectState],
 ) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("only PostgreSQL makes indexes while others write")
     with transaction.atomic(), pytest.raises(NotSupportedError, match="atomic = False"):
         forwards(states)

@@ -6,7 +6,7 @@ packages grpcio and protobuf, and sends a report when something changed and at l
 seconds. Nothing is written, and the Kubernetes API is not called. While the kubelet does not answer, nothing
 is sent: the desk then says that it does not know.
 
-    collect.py --portal https://desk.example.org --cluster berlin --node gpu-01 --token-file /token --once
+    pod_devices.py --portal https://desk.example.org --cluster berlin --node gpu-01 --token-file /token --once
 
 Every option may come from the environment (``PODDEVICES_PORTAL`` for ``--portal``). Exit status: 0 sent, 1
 not sent (with ``--once``), 2 wrong options.
