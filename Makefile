@@ -51,7 +51,7 @@ bench: $(VENV)/.dev $(VENV)/.frontend ## measure what the README claims
 	$(BIN)/python -m benchmarks
 
 audit: $(VENV)/.dev ## look for known faults of what is installed (needs the advisory services)
-	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement requirements/base.txt
+	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement requirements/tracing.txt
 	npm audit --omit=dev
 
 lock: $(VENV)/.dev ## resolve the pins anew
