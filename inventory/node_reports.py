@@ -27,12 +27,13 @@ def check_pause(received_at: datetime | None, *, now: datetime) -> None:
     """Raises UnableToAccept for a node whose last report is hardly here."""
     gap = now - received_at if received_at is not None else MIN_GAP
     if timedelta() <= gap < MIN_GAP:
-        raise UnableToAccept(
-            "too_often",
-            _("This node reported a moment ago."),
-            status=429,
-            wait=MIN_GAP.total_seconds(),
-        )
+        raise too_often()
+
+
+def too_often() -> UnableToAccept:
+    """For a node that reports before it should."""
+    message = _("This node reported a moment ago.")
+    return UnableToAccept("too_often", message, status=429, wait=MIN_GAP.total_seconds())
 
 
 def check_sender(told: tuple[str, str], mine: tuple[str, str]) -> None:

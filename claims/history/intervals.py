@@ -222,7 +222,8 @@ def version(viewer: User) -> Sequence[object]:
         "cluster_id", "changes", "cluster__use_cursor__until"
     )
     # The devices that units were seen to be change without the ledger.
-    named = PodDeviceNode.objects.aggregate(changed=Sum(Microseconds("changed_at")))["changed"]
+    # In milliseconds: SQLite adds up to 2^63, and the microseconds of five thousand nodes are more.
+    named = PodDeviceNode.objects.aggregate(changed=Sum(Microseconds("changed_at") / 1000))["changed"]
     if access.may_read_everything(viewer):
         return [viewer.pk, list(written), names(), named, "everything"]
     detailed = Project.objects.all().detailed_to(viewer).order_by("pk").values_list("pk", flat=True)

@@ -10,8 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef
+
 from inventory.holders import projects_of
-from inventory.models import Device, Pod, PodDevice
+from inventory.models import Device, Pod, PodDevice, PodDeviceNode
 from inventory.podresources.intake import due_at
 from inventory.podresources.sightings import replica_of
 from portal.access import may_read_everything
@@ -62,6 +64,19 @@ def plugin_holders_of(
         cluster__in={cluster for cluster, _piece, _node in by_piece},
         last_seen_at=None,
     ).exclude(pod_uid="")
+    # What a kubelet says of a Pod counts, and not metrics that name another GPU. It names parts of a GPU by
+    # ids of their own, which contradict nothing.
+    by_kubelet = PodDevice.objects.filter(
+        cluster=OuterRef("cluster"),
+        pod_uid=OuterRef("pod_uid"),
+        node__source=PodDeviceNode.Source.PODRESOURCES,
+        last_seen_at=None,
+    )
+    rows = rows.exclude(
+        Exists(by_kubelet.filter(hardware_id__startswith="GPU-")),
+        ~Exists(by_kubelet.filter(hardware_id=OuterRef("hardware_id"))),
+        node__source=PodDeviceNode.Source.DCGM,
+    )
     found: dict[tuple[int, str], list[PodDevice]] = defaultdict(list)
     for row in rows.select_related("node").order_by("first_seen_at", "pk"):
         device = by_piece.get((row.cluster_id, row.hardware_id, row.node.name))

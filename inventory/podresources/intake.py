@@ -8,14 +8,23 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from inventory.cdi.specs import clip
-from inventory.models import Cluster, Pod, PodDevice, PodDeviceNode, PodDeviceToken
-from inventory.node_reports import UnableToAccept, check_clock, check_pause, check_sender, patience
+from inventory.models import Cluster, Node, Pod, PodDevice, PodDeviceNode, PodDeviceToken
+from inventory.node_reports import (
+    UnableToAccept,
+    check_clock,
+    check_pause,
+    check_sender,
+    patience,
+    too_often,
+)
 from inventory.podresources.dcgm import assignments_from_labels
 from inventory.podresources.reports import decode, digest_of, sightings_of
 from inventory.podresources.sightings import Key, PodKnown, Sighting, hardware_id_of
 from inventory.podresources.turns import Before, Open, Turn, turn
 
 STATES = ("current", "silent", "never")
+# Of one node, the latest are kept: years of Pods, and an end of what a node can make up.
+MOST_KEPT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -63,8 +72,17 @@ def accept(*, token: PodDeviceToken, body: bytes, now: datetime) -> Accepted:
             now=now,
         )
     except UnableToAccept as refused:
-        PodDeviceNode.objects.filter(pk=node.pk).update(refused_at=now, refusal=refused.code)
+        if refused.wait is None:
+            _note_refusal(node, refused.code, now=now)
         raise
+
+
+@transaction.atomic
+def _note_refusal(node: PodDeviceNode, code: str, *, now: datetime) -> None:
+    rows = PodDeviceNode.objects.filter(pk=node.pk)
+    # While a report is taken in, none waits for it.
+    if rows.select_for_update(skip_locked=True).first() is not None:
+        rows.update(refused_at=now, refusal=code)
 
 
 # --- labels of metrics -------------------------------------------------------------------------------
@@ -81,11 +99,13 @@ def take_in_labels(
 ) -> int:
     """Keeps what the labels of a *complete* answer of the DCGM exporter's metrics say; see
     `dcgm.assignments_from_labels`. `interval_seconds` is how often they are asked for. How many nodes told.
-    What is older than what is kept, is ignored; so are Pods that the mirror does not have on the node: where
-    Prometheus puts its own labels over the exporter's, an idle GPU seems to be the exporter's own."""
+    What is older than what is kept, is ignored; so are nodes that the mirror does not have, and Pods that it
+    does not have on the node: where Prometheus puts its own labels over the exporter's, an idle GPU seems to
+    be the exporter's own."""
     told = assignments_from_labels(series, node_label=node_label)
+    known = Node.objects.filter(cluster=cluster).values_list("name", flat=True)
     kept = 0
-    for name in sorted(told):
+    for name in sorted(told.keys() & set(known)):
         node, _new = PodDeviceNode.objects.get_or_create(
             cluster=cluster, name=name, source=PodDeviceNode.Source.DCGM, defaults={"created_at": now}
         )
@@ -121,8 +141,11 @@ def _keep(
     now: datetime,
     known_only: bool = False,
 ) -> Accepted:
-    """Under the node's lock: of two reports at once, the one made later stays."""
-    kept = PodDeviceNode.objects.select_for_update().get(pk=node.pk)
+    """Under the node's lock. While one report is taken in, another is refused and does not wait: who sends
+    many at once would keep as many threads."""
+    kept = PodDeviceNode.objects.select_for_update(skip_locked=True).filter(pk=node.pk).first()
+    if kept is None:
+        raise too_often()
     digest = digest_of(list(seen), collector)
     if kept.sent_at is not None and sent_at <= kept.sent_at:
         if sent_at == kept.sent_at and digest == kept.digest:
@@ -186,7 +209,10 @@ def _write(node: PodDeviceNode, rows: Mapping[Key, PodDevice], change: Turn, *, 
         rows[key].last_seen_at, rows[key].gone_at = ended.last_seen_at, ended.gone_at
     for key, uid in change.named.items():
         rows[key].pod_uid = uid
-    touched = [rows[key] for key in (*change.ended, *change.named)]
+    # Whose Pod was never known is told to nobody: kept, a node could fill the disk with Pods that are none.
+    nameless = [row.pk for key in change.ended if not (row := rows[key]).pod_uid]
+    PodDevice.objects.filter(pk__in=nameless).delete()
+    touched = [row for key in (*change.ended, *change.named) if (row := rows[key]).pod_uid]
     # Ends before beginnings: one row per device at a time.
     if touched:
         PodDevice.objects.bulk_update(touched, ["pod_uid", "last_seen_at", "gone_at"], batch_size=200)
@@ -210,3 +236,11 @@ def _write(node: PodDeviceNode, rows: Mapping[Key, PodDevice], change: Turn, *, 
     ]
     if begun_rows:
         PodDevice.objects.bulk_create(begun_rows, batch_size=200)
+        _keep_latest(node)
+
+
+def _keep_latest(node: PodDeviceNode) -> None:
+    too_many = node.devices.count() - MOST_KEPT
+    if too_many > 0:
+        ended = node.devices.exclude(last_seen_at=None).order_by("first_seen_at", "pk")
+        node.devices.filter(pk__in=ended.values("pk")[:too_many]).delete()

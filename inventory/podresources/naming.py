@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.db.models import Exists, OuterRef
+
 from inventory.models import Device, PodDevice, PodDeviceNode
 from inventory.podresources.intake import due_at
 from inventory.podresources.sightings import replica_of
@@ -24,6 +26,7 @@ class NamedDevice:
     """
 
     cluster_id: int
+    node: str
     pod_uid: str
     container: str
     resource: str
@@ -114,6 +117,7 @@ def _merged(rows: Sequence[PodDevice]) -> list[NamedDevice]:
 def _named(row: PodDevice) -> NamedDevice:
     return NamedDevice(
         cluster_id=row.cluster_id,
+        node=row.node.name,
         pod_uid=row.pod_uid,
         container=row.container,
         resource=row.resource,
@@ -132,14 +136,16 @@ def _named(row: PodDevice) -> NamedDevice:
 
 
 def _linked(told: Mapping[PodKey, Sequence[NamedDevice]]) -> Mapping[PodKey, Sequence[NamedDevice]]:
-    """With the devices that drivers publish under the same hardware id in the same cluster."""
+    """With the devices that drivers publish under the same hardware id on the same node: what a node says of
+    devices of other nodes leads nowhere."""
     pieces = {one.hardware_id for named in told.values() for one in named}
     rows = Device.objects.filter(hardware_id__in=pieces, cluster__in={cluster for cluster, _uid in told})
     pages = {
-        (cluster, piece): pk for cluster, piece, pk in rows.values_list("cluster_id", "hardware_id", "pk")
+        (cluster, node, piece): pk
+        for cluster, node, piece, pk in rows.values_list("cluster_id", "node_name", "hardware_id", "pk")
     }
     return {
-        key: [replace(one, device_pk=pages.get((one.cluster_id, one.hardware_id))) for one in named]
+        key: [replace(one, device_pk=pages.get((one.cluster_id, one.node, one.hardware_id))) for one in named]
         for key, named in told.items()
     }
 
@@ -163,6 +169,14 @@ def is_silent(named: NamedDevice, *, now: datetime) -> bool:
 
 
 def pods_that_had(hardware_id: str, *, most: int) -> Sequence[PodKey]:
-    """Pods that were seen to have a piece of hardware, the latest first; for searching by it."""
-    rows = PodDevice.objects.filter(hardware_id=hardware_id).exclude(pod_uid="").order_by("-first_seen_at")
+    """Pods that were seen to have a piece of hardware, the latest first; for searching by it. Of a piece that
+    a driver publishes on a node only this node is believed: another could name any id."""
+    placed = Device.objects.filter(cluster=OuterRef("cluster"), hardware_id=hardware_id).exclude(node_name="")
+    rows = (
+        PodDevice.objects.filter(
+            Exists(placed.filter(node_name=OuterRef("node__name"))) | ~Exists(placed), hardware_id=hardware_id
+        )
+        .exclude(pod_uid="")
+        .order_by("-first_seen_at")
+    )
     return list(dict.fromkeys(rows.values_list("cluster_id", "pod_uid")[:most]))

@@ -1,19 +1,24 @@
 """A report is kept whole or not at all; it ends what it lacks, and names the Pod where that is known."""
 
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
-from inventory.models import Cluster, PodDevice, PodDeviceNode, PodDeviceToken
+from inventory.models import Cluster, Pod, PodDevice, PodDeviceNode, PodDeviceToken
 from inventory.node_reports import MAX_SKEW, UnableToAccept
+from inventory.podresources import intake
 from inventory.podresources.intake import accept, due_at, state_of, take_in_labels
 from inventory.podresources.reports import MAX_REPORT_BYTES
+from tests.inventory_pages.factories import make_node
 from tests.inventory_podresources.conftest import (
     GPU,
     OTHER_GPU,
+    Issue,
     fresh,
     mirror_pod,
     pod_devices,
@@ -37,6 +42,11 @@ def refused(token: PodDeviceToken, body: bytes, **fields: Any) -> UnableToAccept
     return caught.value
 
 
+@pytest.fixture
+def pod_a(cluster: Cluster) -> Pod:
+    return mirror_pod(cluster, "a", "uid-a", created_at=NOW - seconds(60))
+
+
 def test_what_containers_have_is_kept_with_the_pods_uid(token: PodDeviceToken, cluster: Cluster) -> None:
     mirror_pod(cluster, "train-0", "uid-0", created_at=NOW - seconds(60))
     assert take(token, pod_devices("train-0", f"{GPU}::3", OTHER_GPU))
@@ -54,6 +64,7 @@ def test_a_pci_address_is_one_of_its_node(token: PodDeviceToken) -> None:
     assert PodDevice.objects.get().hardware_id == "gpu-01/0000:0b:00.0"
 
 
+@pytest.mark.usefixtures("pod_a")
 def test_absence_ends_within_its_bracket(token: PodDeviceToken) -> None:
     take(token, pod_devices("a", GPU))
     take(token, pod_devices("a", GPU), after=60)
@@ -62,6 +73,7 @@ def test_absence_ends_within_its_bracket(token: PodDeviceToken) -> None:
     assert (row.last_seen_at, row.gone_at) == (NOW + seconds(60), NOW + seconds(90))
 
 
+@pytest.mark.usefixtures("pod_a")
 def test_looks_that_found_the_same_narrow_the_bracket(token: PodDeviceToken) -> None:
     take(token, pod_devices("a", GPU))
     same = {"sent_at": NOW.isoformat(), "until": (NOW + seconds(285)).isoformat()}
@@ -71,6 +83,7 @@ def test_looks_that_found_the_same_narrow_the_bracket(token: PodDeviceToken) -> 
     assert second.earliest_at == NOW + seconds(285)
 
 
+@pytest.mark.usefixtures("pod_a")
 def test_the_desk_may_be_out_of_reach_without_a_silence_of_the_collector(token: PodDeviceToken) -> None:
     take(token, pod_devices("a", GPU))
     same = {"sent_at": NOW.isoformat(), "until": (NOW + seconds(7190)).isoformat()}
@@ -82,6 +95,7 @@ def test_the_desk_may_be_out_of_reach_without_a_silence_of_the_collector(token: 
     assert PodDevice.objects.count() == 2
 
 
+@pytest.mark.usefixtures("pod_a")
 def test_after_a_silence_a_new_stretch_begins(token: PodDeviceToken) -> None:
     take(token, pod_devices("a", GPU))
     assert due_at(fresh(token)) == NOW + seconds(720)
@@ -207,6 +221,50 @@ def test_bytes_that_are_no_report_are_refused(token: PodDeviceToken, body: bytes
 # --- labels of metrics -------------------------------------------------------------------------------
 
 
+def test_devices_of_pods_that_were_never_known_are_not_kept(token: PodDeviceToken, cluster: Cluster) -> None:
+    mirror_pod(cluster, "train-0", "uid-0", created_at=NOW - seconds(60))
+    take(token, pod_devices("train-0", GPU), pod_devices("made-up", OTHER_GPU))
+    take(token, after=60)
+    assert [row.pod_uid for row in PodDevice.objects.all()] == ["uid-0"]
+
+
+def test_of_a_node_that_tells_ever_new_devices_the_latest_are_kept(
+    token: PodDeviceToken, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MOST_KEPT", 4)
+    mirror_pod(cluster, "train-0", "uid-0", created_at=NOW - seconds(60))
+    for number in range(4):
+        take(token, pod_devices("train-0", f"GPU-{number}-a", f"GPU-{number}-b"), after=60 * number)
+    kept = PodDevice.objects.order_by("device_id").values_list("device_id", flat=True)
+    assert list(kept) == ["GPU-2-a", "GPU-2-b", "GPU-3-a", "GPU-3-b"]
+
+
+@pytest.mark.postgresql
+@pytest.mark.django_db(transaction=True)
+def test_a_report_does_not_wait_for_another_one_of_its_node(issue: Issue) -> None:
+    token = issue()[0]
+    held, done = threading.Event(), threading.Event()
+
+    def keep_locked() -> None:
+        with transaction.atomic():
+            PodDeviceNode.objects.select_for_update().get(pk=token.node_id)
+            held.set()
+            done.wait(10)
+        connection.close()
+
+    other = threading.Thread(target=keep_locked)
+    other.start()
+    try:
+        assert held.wait(10)
+        for body, code in ((report(sent_at=NOW), "too_often"), (b"{", "malformed")):
+            with pytest.raises(UnableToAccept) as refused:
+                accept(token=PodDeviceToken.objects.get(pk=token.pk), body=body, now=NOW)
+            assert refused.value.code == code
+    finally:
+        done.set()
+        other.join()
+
+
 def labels(pod: str, uuid: str = GPU) -> dict[str, str]:
     return {"UUID": uuid, "Hostname": "gpu-01", "namespace": "team", "pod": pod, "container": "main"}
 
@@ -217,6 +275,7 @@ def scrape(cluster: Cluster, *series: dict[str, str], after: float = 0) -> int:
 
 
 def test_labels_of_metrics_come_through_the_same_door(cluster: Cluster) -> None:
+    make_node(cluster, "gpu-01")
     mirror_pod(cluster, "train-0", "uid-0", created_at=NOW - seconds(60))
     assert scrape(cluster, labels("train-0"), labels("dcgm-exporter-x", OTHER_GPU)) == 1
     row = PodDevice.objects.select_related("node").get()
@@ -229,8 +288,16 @@ def test_labels_of_metrics_come_through_the_same_door(cluster: Cluster) -> None:
     assert (row.last_seen_at, row.gone_at) == (NOW, NOW + seconds(60))
 
 
+def test_metrics_of_nodes_that_the_cluster_does_not_have_are_not_kept(cluster: Cluster) -> None:
+    make_node(cluster, "gpu-01")
+    made_up = [labels("train-0") | {"Hostname": f"gpu-{number}"} for number in range(90, 99)]
+    assert scrape(cluster, labels("train-0"), *made_up) == 1
+    assert [node.name for node in PodDeviceNode.objects.all()] == ["gpu-01"]
+
+
 def test_both_sources_of_a_node_stand_beside_each_other(token: PodDeviceToken, cluster: Cluster) -> None:
     mirror_pod(cluster, "train-0", "uid-0", created_at=NOW - seconds(60))
+    make_node(cluster, "gpu-01")
     take(token, pod_devices("train-0", GPU))
     scrape(cluster, labels("train-0"))
     assert sorted(PodDevice.objects.values_list("node__source", flat=True)) == ["dcgm", "podresources"]

@@ -7,6 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from claims.history.intervals import version
 from claims.ledger import storage
 from claims.models import Allocation
 from inventory.models import Cluster, Observation, PodDevice, PodDeviceNode, PodDeviceToken
@@ -46,6 +47,7 @@ def test_a_device_that_a_driver_publishes_too_has_its_page(
     token: PodDeviceToken, cluster: Cluster, pod: Any
 ) -> None:
     device = make_device(cluster, "gpu-0", hardware_id=GPU)
+    make_device(cluster, "gpu-1", node="gpu-02", hardware_id=OTHER_GPU)
     take(token, pod_devices("train-0", GPU, OTHER_GPU))
     named = devices_of_pods(cluster_id=cluster.pk, pod_uids=["uid-0"])["uid-0"]
     assert {one.name: one.device_pk for one in named} == {GPU: device.pk, OTHER_GPU: None}
@@ -55,6 +57,7 @@ def test_metrics_only_repeat_what_the_kubelet_says(token: PodDeviceToken, cluste
     series = [
         {"UUID": GPU, "Hostname": "gpu-01", "namespace": "team", "pod": "train-0", "container": "main"},
     ]
+    make_node(cluster, "gpu-01")
     take_in_labels(cluster=cluster, series=series, taken_at=NOW, interval_seconds=60, now=NOW)
     (named,) = devices_of_pods(cluster_id=cluster.pk, pod_uids=["uid-0"])["uid-0"]
     assert named.source == PodDeviceNode.Source.DCGM
@@ -87,6 +90,36 @@ def test_who_sees_which_pod_has_a_device(
     assert "Held through a Device Plugin" in page
     assert ("train-0" in page) == (role in INSIDERS)
     assert "unknown-0" not in page
+
+
+def test_metrics_do_not_contradict_the_kubelet(
+    token: PodDeviceToken, cluster: Cluster, pod: Any, cast: Cast
+) -> None:
+    """Whoever writes metrics can name any Pod and any GPU."""
+    devices = [make_device(cluster, f"gpu-{n}", hardware_id=gpu) for n, gpu in enumerate((GPU, OTHER_GPU))]
+    make_node(cluster, "gpu-01")
+    series = [
+        {"UUID": gpu, "Hostname": "gpu-01", "namespace": "team", "pod": "train-0", "container": "main"}
+        for gpu in (GPU, OTHER_GPU)
+    ]
+    take_in_labels(cluster=cluster, series=series, taken_at=NOW, interval_seconds=60, now=NOW)
+    assert len(plugin_holders_of(devices, viewer=cast.auditor, now=NOW)) == 2
+    take(token, pod_devices("train-0", GPU))
+    held = plugin_holders_of(devices, viewer=cast.auditor, now=NOW)
+    assert {device: len(holders[0].sources) for device, holders in held.items()} == {devices[0].pk: 2}
+
+
+def test_an_instance_of_a_gpu_that_the_kubelet_names_itself_contradicts_nothing(
+    token: PodDeviceToken, cluster: Cluster, pod: Any, cast: Cast
+) -> None:
+    device = make_device(cluster, "gpu-0", hardware_id=GPU)
+    make_node(cluster, "gpu-01")
+    series = {"UUID": GPU, "Hostname": "gpu-01", "namespace": "team", "pod": "train-0", "container": "main"}
+    series |= {"GPU_I_ID": "7", "GPU_I_PROFILE": "1g.5gb"}
+    take_in_labels(cluster=cluster, series=[series], taken_at=NOW, interval_seconds=60, now=NOW)
+    take(token, pod_devices("train-0", "MIG-1a2b"))
+    (holder,) = plugin_holders_of([device], viewer=cast.auditor, now=NOW)[device.pk]
+    assert holder.shares == ["MIG 1g.5gb #7"]
 
 
 def test_a_pod_that_has_finished_holds_nothing(
@@ -186,3 +219,23 @@ def test_pods_that_had_a_piece_of_hardware_are_found(
     take(token, pod_devices("train-0", GPU), pod_devices("unknown-0", OTHER_GPU))
     assert pods_that_had(GPU, most=10) == [(cluster.pk, "uid-0")]
     assert pods_that_had(OTHER_GPU, most=10) == []
+
+
+def test_a_node_is_not_believed_about_devices_of_other_nodes(
+    token: PodDeviceToken, cluster: Cluster, pod: Any
+) -> None:
+    make_device(cluster, "gpu-0", node="gpu-02", hardware_id=GPU)
+    take(token, pod_devices("train-0", GPU))
+    assert pods_that_had(GPU, most=10) == []
+    (named,) = devices_of_pods(cluster_id=cluster.pk, pod_uids=["uid-0"])["uid-0"]
+    assert named.device_pk is None
+
+
+def test_the_version_of_history_adds_up_for_thousands_of_nodes(cluster: Cluster, cast: Cast) -> None:
+    """What SQLite adds up has 63 bits."""
+    PodDeviceNode.objects.bulk_create(
+        [PodDeviceNode(cluster=cluster, name=f"n{n}", created_at=NOW, changed_at=NOW) for n in range(6000)]
+    )
+    before = version(cast.auditor)
+    PodDeviceNode.objects.filter(name="n0").update(changed_at=NOW + seconds(1))
+    assert version(cast.auditor) != before
