@@ -11,17 +11,25 @@ from inventory.telemetry import problems
 
 # A label of a metric; longer ones are cut, they are shown only.
 LABEL = 253
+# What answers are made of, at most: 32 MiB of brackets would be a gigabyte of objects.
+MOST_SERIES = 200_000
+SERIES_BYTES = 64 * 1024
+
+
+_NOTHING = msgspec.Raw(b"null")
 
 
 class _Series(msgspec.Struct):
-    metric: dict[str, str] = {}
+    """One by one they are decoded further, so that what they are made of is there once, not for all."""
+
+    metric: msgspec.Raw = _NOTHING
     value: tuple[float, str] | None = None
-    values: list[tuple[float, str]] | None = None
+    values: msgspec.Raw = _NOTHING
 
 
 class _Data(msgspec.Struct, rename="camel"):
     result_type: str = ""
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = _NOTHING
 
 
 class _Answer(msgspec.Struct, rename="camel"):
@@ -33,6 +41,8 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 _ANSWER = msgspec.json.Decoder(_Answer)
 _SERIES = msgspec.json.Decoder(list[_Series])
+_METRIC = msgspec.json.Decoder(dict[str, str] | None)
+_VALUES = msgspec.json.Decoder(list[tuple[float, str]] | None)
 _SCALAR = msgspec.json.Decoder(tuple[float, str])
 # What Prometheus says where the query took too much of it, and not where it is wrong.
 HEAVY = frozenset({"timeout", "canceled", "execution", "internal", "unavailable"})
@@ -73,7 +83,7 @@ def instant(body: bytes) -> Instant:
     if data.result_type != "vector":
         raise problems.unreadable(f"resultType {data.result_type[:40]!r}")
     found, labels, nan = [], [], 0
-    for series in _decoded(_SERIES, data.result):
+    for series in _all_series(data.result):
         labels.append(_labels(series.metric))
         if series.value is None:
             raise problems.unreadable("a sample without a value")
@@ -89,9 +99,9 @@ def over_time(body: bytes) -> Iterator[Series]:
     data = _data(body)
     if data.result_type != "matrix":
         raise problems.unreadable(f"resultType {data.result_type[:40]!r}")
-    for series in _decoded(_SERIES, data.result):
+    for series in _all_series(data.result):
         points = []
-        for at, text in series.values or ():
+        for at, text in _part(_VALUES, series.values) or ():
             if (value := _number(text)) is not None and math.isfinite(at):
                 points.append((at, value))
         yield Series(_labels(series.metric), points)
@@ -116,6 +126,20 @@ def _data(body: bytes) -> _Data:
     return answer.data
 
 
+def _all_series(result: msgspec.Raw) -> list[_Series]:
+    # A series is a brace, and one more for its labels.
+    if bytes(result).count(b"{") > 2 * MOST_SERIES:
+        raise problems.too_many_series(MOST_SERIES)
+    found: list[_Series] = _decoded(_SERIES, result)
+    return found
+
+
+def _part(decoder: "msgspec.json.Decoder[Any]", raw: msgspec.Raw) -> Any:
+    if len(bytes(raw)) > SERIES_BYTES:
+        raise problems.unreadable(f"a series of more than {SERIES_BYTES} bytes")
+    return _decoded(decoder, raw)
+
+
 def _decoded(decoder: "msgspec.json.Decoder[Any]", raw: bytes | msgspec.Raw) -> Any:
     try:
         return decoder.decode(bytes(raw))
@@ -132,6 +156,7 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _labels(metric: Mapping[str, str]) -> Mapping[str, str]:
+def _labels(metric: msgspec.Raw) -> Mapping[str, str]:
+    found: Mapping[str, str] = _part(_METRIC, metric) or {}
     # No text of a database has a NUL.
-    return {name[:LABEL].replace("\0", ""): text[:LABEL].replace("\0", "") for name, text in metric.items()}
+    return {name[:LABEL].replace("\0", ""): text[:LABEL].replace("\0", "") for name, text in found.items()}

@@ -154,6 +154,14 @@ def too_large(megabytes: int) -> UnableToAsk:
     )
 
 
+def too_many_series(most: int) -> UnableToAsk:
+    return _unable(
+        "too-large",
+        Text(_n("The answer has more than %(most)s series; none of it is used."), most=most),
+        Text(_n("Ask for fewer series: aggregate with “by”, or name the cluster with $cluster.")),
+    )
+
+
 def unreadable(what: str) -> UnableToAsk:
     return _unable(
         "unreadable",
@@ -167,4 +175,17 @@ def no_percent(values: int) -> UnableToAsk:
         "no-percent",
         Text(_n("%(n)s values are not between 0 and 100; none of the answer is used."), n=values),
         Text(_n("Let the query give percent: multiply a ratio by 100.")),
+    )
+
+
+def no_percent_of_some(devices: int, *, name: str) -> Problem:
+    """What others tell is used all the same."""
+    return Problem(
+        code="no-percent",
+        said=Text(
+            _n("What it says of %(n)s devices is not between 0 and 100 and not used: “%(name)s”, for one."),
+            n=devices,
+            name=shown(name),
+        ),
+        cure=Text(_n("Look at the exporter of this device, or let the query leave it out.")),
     )

@@ -41,7 +41,9 @@ def read(*, source_id: int, now: datetime, round_seconds: float = ROUND_SECONDS)
     free = Q(busy_until=None) | Q(busy_until__lte=now)
     if not MetricSource.objects.filter(free, pk=source_id, enabled=True).update(busy_until=now + BUSY):
         return False
-    source = MetricSource.objects.select_related("cluster").get(pk=source_id)
+    source = MetricSource.objects.select_related("cluster").filter(pk=source_id).first()
+    if source is None:
+        return False  # removed this moment
     problem: problems.Problem | None = None
     try:
         with Prometheus(address_of(source)) as prometheus:

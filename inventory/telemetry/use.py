@@ -70,6 +70,8 @@ class Found:
         self.series = 0
         self.strangers: list[str] = []
         self.nameless = 0
+        # Devices that were told of in what is no percent.
+        self.wrong: set[str] = set()
 
 
 def by_device(
@@ -80,7 +82,8 @@ def by_device(
     start: datetime,
     end: datetime,
 ) -> Found:
-    """Raises UnableToAsk where values are no percent: a ratio that is taken for one would call all idle."""
+    """Raises UnableToAsk where what most devices have is no percent: then the query is wrong, and what seems
+    to be percent is not. A single device that tells nonsense is left out, and costs the others nothing."""
     found = Found()
     wrong = 0
     for one in series:
@@ -99,13 +102,16 @@ def by_device(
         for at, value in one.points:
             if not -SLACK <= value <= 100 + SLACK:
                 wrong += 1
+                found.wrong.add(hardware_id)
                 continue
             minute = _minute(at, start=start, end=end)
             if minute is not None:
                 # Two exporters, or two Pods that share it, tell of one device: it was as busy as either says.
                 minutes[minute] = max(minutes.get(minute, 0.0), min(value, 100.0))
-    if wrong:
+    if 2 * len(found.wrong) > len(found.values):
         raise problems.no_percent(wrong)
+    for hardware_id in found.wrong:
+        del found.values[hardware_id]
     return found
 
 
@@ -133,7 +139,7 @@ def _keep(
         "asked_at": now,
         "answered_at": now,
         "read_until": end,
-        "problem": None if found.series == 0 or found.values else _all_strangers(found).as_json(),
+        "problem": problem.as_json() if (problem := _problem(found)) else None,
         "samples": found.series,
         "matched": len(found.values),
         "strangers": found.strangers,
@@ -152,6 +158,12 @@ def _slots(minutes: Mapping[datetime, float]) -> dict[datetime, Slot]:
     for minute, value in minutes.items():
         values[floor(minute - STEP, SLOT)].append(value)
     return {begins: slot for begins, found in values.items() if (slot := slot_of(found))}
+
+
+def _problem(found: Found) -> problems.Problem | None:
+    if found.wrong:
+        return problems.no_percent_of_some(len(found.wrong), name=min(found.wrong))
+    return None if found.series == 0 or found.values else _all_strangers(found)
 
 
 def _all_strangers(found: Found) -> problems.Problem:

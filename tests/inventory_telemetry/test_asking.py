@@ -207,6 +207,21 @@ def test_numbers_over_time_come_without_those_that_are_none() -> None:
     assert list(series.points) == [(60.0, 1.0), (180.0, 3.0)]
 
 
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        (b"{}," * (2 * answers.MOST_SERIES) + b"{}", "too-large"),
+        (b'{"values": [' + b'[1,"1"],' * answers.SERIES_BYTES + b'[1,"1"]]}', "unreadable"),
+        (b'{"metric": {' + b'"a":"",' * answers.SERIES_BYTES + b'"b":""}}', "unreadable"),
+    ],
+)
+def test_an_answer_is_no_more_than_what_it_may_be_made_of(result: bytes, code: str) -> None:
+    """Decoded, an answer takes many times the memory that it had on the way."""
+    body = b'{"status": "success", "data": {"resultType": "matrix", "result": [' + result + b"]}}"
+    unable = problem_of(lambda: list(answers.over_time(body)))
+    assert (unable.code, unable.code in problems.OF_QUERY) == (code, True)
+
+
 def test_what_is_about_a_query_does_not_stop_the_others() -> None:
     assert not problems.rejected("x").of_source
     assert problems.timed_out(5).of_source

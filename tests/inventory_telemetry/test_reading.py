@@ -139,6 +139,25 @@ def test_what_is_no_percent_is_not_taken_for_one(lab: Lab, server: Fake, value: 
         assert problem_of(query) is None
 
 
+@pytest.mark.parametrize("value", ["1e308", "-1", "9223372036854775794"])
+def test_a_device_that_tells_nonsense_costs_the_others_nothing(lab: Lab, server: Fake, value: str) -> None:
+    """A node's exporter says what it likes; the devices of other nodes are measured all the same."""
+    source = lab.source(server.url)
+    query = lab.only(source, USE)
+    server.answer = busy(
+        ({"UUID": UUIDS[0]}, lambda _: 50),
+        ({"UUID": UUIDS[1]}, lambda at: value if at.minute == 7 else 0),
+    )
+    read(source)
+    assert list(DeviceUse.objects.values_list("hardware_id", "total")) == [(UUIDS[0], 250.0)]
+    assert problem_of(query) == "no-percent"
+    assert UUIDS[1] in str(Problem.read(query.problem).said)  # type: ignore[union-attr] # it has one
+    assert query.read_until == SLOT + slots.SLOT
+    server.answer = busy(({"UUID": UUIDS[0]}, lambda _: 50), ({"UUID": UUIDS[1]}, lambda _: 0))
+    read(source, NOW + timedelta(minutes=5))
+    assert problem_of(query) is None
+
+
 def test_samples_of_no_known_device_are_named(lab: Lab, server: Fake) -> None:
     source = lab.source(server.url)
     query = lab.only(source, USE)
