@@ -34,19 +34,22 @@ class AddIndexOnline(migrations.AddIndex):
             return
         editor: Any = schema_editor
         with connection.cursor() as cursor:
-            # It waits for transactions that are older than itself, in nobody's way: no timeout for that.
-            cursor.execute("SET lock_timeout = 0")
             cursor.execute(
                 "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(quote_ident(%s))",
                 [self.index.name],
             )
-            if found := cursor.fetchone():
-                if found[0]:
-                    return
-                editor.remove_index(model, self.index, concurrently=True)
-        editor.add_index(model, self.index, concurrently=True)
-        with connection.cursor() as cursor:
-            cursor.execute("RESET lock_timeout")
+            found = cursor.fetchone()
+            if found and found[0]:
+                return
+            # It waits for transactions that are older than itself, in nobody's way: no timeout for that, but
+            # for the migrations after it.
+            cursor.execute("SET lock_timeout = 0")
+            try:
+                if found:
+                    editor.remove_index(model, self.index, concurrently=True)
+                editor.add_index(model, self.index, concurrently=True)
+            finally:
+                cursor.execute("RESET lock_timeout")
 
     def database_backwards(
         self,

@@ -1,10 +1,12 @@
 """Taking in what a source tells of a node: checked, and kept whole or not at all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Count
 from django.utils.translation import gettext as _
 
 from inventory.cdi.specs import clip
@@ -20,11 +22,13 @@ from inventory.node_reports import (
 from inventory.podresources.dcgm import assignments_from_labels
 from inventory.podresources.reports import decode, digest_of, sightings_of
 from inventory.podresources.sightings import Key, PodKnown, Sighting, hardware_id_of
-from inventory.podresources.turns import Before, Open, Turn, turn
+from inventory.podresources.turns import Before, Begun, Open, Turn, turn
 
 STATES = ("current", "silent", "never")
 # Of one node, the latest are kept: years of Pods, and an end of what a node can make up.
 MOST_KEPT = 1_000_000
+# The same of one Pod: whoever shows it reads all of it.
+MOST_OF_POD = 1_000
 
 
 @dataclass(frozen=True)
@@ -232,15 +236,30 @@ def _write(node: PodDeviceNode, rows: Mapping[Key, PodDevice], change: Turn, *, 
             earliest_at=begun.earliest_at,
             first_seen_at=at,
         )
-        for begun in change.begun
+        for begun in _bounded(rows, change)
     ]
     if begun_rows:
         PodDevice.objects.bulk_create(begun_rows, batch_size=200)
-        _keep_latest(node)
+        _keep_latest(node, {row.pod_uid for row in begun_rows} - {""})
 
 
-def _keep_latest(node: PodDeviceNode) -> None:
-    too_many = node.devices.count() - MOST_KEPT
-    if too_many > 0:
-        ended = node.devices.exclude(last_seen_at=None).order_by("first_seen_at", "pk")
-        node.devices.filter(pk__in=ended.values("pk")[:too_many]).delete()
+def _bounded(rows: Mapping[Key, PodDevice], change: Turn) -> list[Begun]:
+    """What begins, as far as no Pod has more than it may."""
+    had = Counter(row.pod_uid for key, row in rows.items() if key not in change.ended)
+    found = []
+    for begun in change.begun:
+        had[begun.uid] += 1
+        if not begun.uid or had[begun.uid] <= MOST_OF_POD:
+            found.append(begun)
+    return found
+
+
+def _keep_latest(node: PodDeviceNode, uids: Collection[str]) -> None:
+    """Drop what is oldest of what the node, and these Pods, have too much of."""
+    sizes = node.devices.filter(pod_uid__in=uids).order_by().values_list("pod_uid")
+    too_many = {uid: size - MOST_OF_POD for uid, size in sizes.annotate(size=Count("pk"))}
+    for uid, number in [*too_many.items(), (None, node.devices.count() - MOST_KEPT)]:
+        if number > 0:
+            kept = node.devices.all() if uid is None else node.devices.filter(pod_uid=uid)
+            ended = kept.exclude(last_seen_at=None).order_by("first_seen_at", "pk")
+            PodDevice.objects.filter(pk__in=ended.values("pk")[:number]).delete()

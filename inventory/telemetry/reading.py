@@ -4,6 +4,7 @@ A round is one worker's at a time and ends within a minute or so, whatever the o
 """
 
 import random
+import re
 import time
 from datetime import datetime, timedelta
 
@@ -24,6 +25,8 @@ from portal.kube.errors import BadCredentials
 # A round, and how long a worker that died in one keeps others out.
 ROUND_SECONDS = 60.0
 BUSY = timedelta(minutes=3)
+# Everybody reads what drivers say, but not everybody may know whose Pods there are.
+OF_PODS = re.compile(r"(exported_)?(pod|pod_name|pod_uid|pod_namespace|namespace|container|container_name)")
 # After failures it is asked less and less often.
 LONGEST_WAIT = timedelta(minutes=30)
 
@@ -169,7 +172,7 @@ def _read_drivers(source: MetricSource, query: MetricQuery, prometheus: Promethe
             "labels": {
                 name: text
                 for name, text in sorted(sample.labels.items())[:10]
-                if name not in (query.label, "__name__")
+                if name not in (query.label, "__name__") and not OF_PODS.fullmatch(name)
             },
             "value": sample.value,
         }

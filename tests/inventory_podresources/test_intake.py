@@ -239,6 +239,22 @@ def test_of_a_node_that_tells_ever_new_devices_the_latest_are_kept(
     assert list(kept) == ["GPU-2-a", "GPU-2-b", "GPU-3-a", "GPU-3-b"]
 
 
+def test_of_a_pod_with_ever_new_devices_the_latest_are_kept(
+    token: PodDeviceToken, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at the Pod reads all that it had."""
+    monkeypatch.setattr(intake, "MOST_OF_POD", 3)
+    for name in ("a", "b"):
+        mirror_pod(cluster, name, f"uid-{name}", created_at=NOW - seconds(60))
+    for number in range(3):
+        ids = [f"GPU-{number}-{letter}" for letter in "wxyz"]
+        take(token, pod_devices("a", "GPU-stays", *ids), pod_devices("b", "GPU-0-w"), after=60 * number)
+        assert PodDevice.objects.filter(pod_uid="uid-a").count() == 3
+    kept = PodDevice.objects.filter(pod_uid="uid-a", last_seen_at=None).values_list("device_id", flat=True)
+    assert set(kept) == {"GPU-2-w", "GPU-2-x", "GPU-2-y"}
+    assert PodDevice.objects.filter(pod_uid="uid-b").count() == 1
+
+
 @pytest.mark.postgresql
 @pytest.mark.django_db(transaction=True)
 def test_a_report_does_not_wait_for_another_one_of_its_node(issue: Issue) -> None:

@@ -202,6 +202,17 @@ def test_what_drivers_say_is_kept_by_driver_and_no_answer_is_no_zero(lab: Lab, s
     assert (query.values, query.samples) == ([], 0)
 
 
+def test_labels_that_name_pods_are_not_shown_to_everybody(lab: Lab, server: Fake) -> None:
+    source = lab.source(server.url)
+    query = lab.only(source, DRIVERS)
+    whose = {"exported_pod": "train-0", "namespace": "tides", "container": "c", "pod": "driver-x"}
+    labels = {query.label: "gpu.nvidia.com", "method_name": "NodePrepareResources"} | whose
+    server.answer = lambda _a, _h: (200, vector((labels, 2)))
+    read(source)
+    query.refresh_from_db()
+    assert [row["labels"] for row in query.values] == [{"method_name": "NodePrepareResources"}]
+
+
 def test_labels_of_pods_are_handed_on_whole_and_only_when_asked_for(lab: Lab, server: Fake) -> None:
     source = lab.source(server.url)
     query = lab.only(source, MetricQuery.Kind.PODS)

@@ -58,10 +58,14 @@ def test_what_was_broken_off_is_made_anew(states: tuple[ProjectState, ProjectSta
         forwards(states)
         cursor.execute(valid)
         assert cursor.fetchone() == (True,)
-        # Made, but not yet written down as made.
+        # Made, but not yet written down as made. The migrations after it give up as those before it.
+        cursor.execute("SET lock_timeout = '5s'")
         forwards(states)
         cursor.execute(valid)
         assert cursor.fetchone() == (True,)
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone() == ("5s",)
+        cursor.execute("RESET lock_timeout")
 
 
 @pytest.mark.postgresql
