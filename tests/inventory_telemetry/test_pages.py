@@ -272,7 +272,7 @@ def test_use_is_told_where_people_look_for_it(lab: Lab) -> None:
     assert row["use_mean_percent"] is None
     export: Any = member.get(reverse("history-export"))
     line = b"".join(export.streaming_content).decode().splitlines()[1]
-    assert line.endswith("37.00,37.00,3600")
+    assert ",37.00,37.00,3600," in line
     told = member.get(reverse("api-device-use", args=[device.pk])).json()
     assert (told["mean_percent"], told["measured_seconds"]) == (37.0, 3600.0)
     assert {hour["mean_percent"] for hour in told["hours"]} == {None, 37.0}
