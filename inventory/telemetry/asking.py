@@ -48,7 +48,10 @@ class Prometheus:
                 raise problems.bad_authority() from None
         secure = urlsplit(address.url).scheme == "https"
         options: dict[str, Any] = {"ssl_context": context} if secure else {}
-        self._pool = urllib3.connection_from_url(address.url, maxsize=1, **options)
+        try:
+            self._pool = urllib3.connection_from_url(address.url, maxsize=1, **options)
+        except ValueError:
+            raise problems.unreachable("no such address") from None
         self._path = urlsplit(address.url).path.rstrip("/")
         self._socket: socket.socket | None = None
         self._watch(self._pool)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import urllib3
 from django.db import transaction
 from django.db.models import Max
 from django.utils import translation
@@ -217,6 +218,8 @@ def _url(text: str) -> str:
     try:
         parts: SplitResult = urlsplit(url)
         port = parts.port
+        # What asks is stricter than that.
+        urllib3.util.parse_url(url)
     except ValueError:
         raise UnableToConfigure("url", said) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:

@@ -53,8 +53,11 @@ def read(*, source_id: int, now: datetime, round_seconds: float = ROUND_SECONDS)
             problem = _round(source, prometheus, now=now, until=time.monotonic() + round_seconds)
     except problems.UnableToAsk as unable:
         problem = unable.problem
-    finally:
-        _end(source, problem, now=now)
+    except Exception:
+        # A fault of the desk: it says nothing of the other side, and must not come every minute.
+        _wait(source, now=now)
+        raise
+    _end(source, problem, now=now)
     _forget(source, now=now)
     return True
 
@@ -120,13 +123,14 @@ def _end(source: MetricSource, problem: problems.Problem | None, *, now: datetim
             due_at=next_slot + spread,
         )
         return
+    rows.update(problem=problem.as_json())
+    _wait(source, now=now)
+
+
+def _wait(source: MetricSource, *, now: datetime) -> None:
     wait = min(timedelta(minutes=2 ** min(source.failures, 10)), LONGEST_WAIT)
-    rows.update(
-        asked_at=now,
-        problem=problem.as_json(),
-        failures=F("failures") + 1,
-        busy_until=None,
-        due_at=now + wait,
+    MetricSource.objects.filter(pk=source.pk).update(
+        asked_at=now, failures=F("failures") + 1, busy_until=None, due_at=now + wait
     )
 
 

@@ -77,6 +77,7 @@ def test_a_token_goes_to_no_other_address(lab: Lab, server: Fake) -> None:
         ("url", "http://x.example.org/?a=b"),
         ("url", "http://x.example.org:99999"),
         ("url", "http://x .example.org"),
+        ("url", "http://%zz/"),
         ("url", "javascript:alert(1)"),
         ("token", "two words"),
         ("token", "ключ"),

@@ -278,6 +278,32 @@ def test_one_that_is_down_is_asked_once_a_round_and_less_and_less_often(lab: Lab
     assert (source.problem, source.failures) == (None, 0)
 
 
+def test_a_fault_of_the_desk_is_not_taken_for_an_answer(
+    lab: Lab, server: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = lab.source(server.url)
+    lab.only(source, DRIVERS)
+
+    def broken(*_args: object, **_kwargs: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(reading, "_read_drivers", broken)
+    with pytest.raises(RuntimeError):
+        reading.read(source_id=source.pk, now=NOW)
+    source.refresh_from_db()
+    assert (source.answered_at, source.failures, source.busy_until) == (None, 1, None)
+    assert source.due_at == NOW + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("url", ["http://%zz/", "http://a%00b", "http://[v1.x]:9"])
+def test_an_address_that_cannot_be_asked_is_one_that_does_not_answer(lab: Lab, url: str) -> None:
+    """As an earlier release may have taken it."""
+    source = lab.source("http://prometheus:9090")
+    MetricSource.objects.filter(pk=source.pk).update(url=url)
+    read(source)
+    assert problem_of(source) == "unreachable"
+
+
 def test_no_two_workers_ask_at_once_and_one_that_died_keeps_nobody_out_for_long(
     lab: Lab, server: Fake
 ) -> None:
