@@ -1,8 +1,11 @@
 """What holds for reports of nodes, of whatever sort: from whom, how often, and of which time they may be."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django_stubs_ext import StrOrPromise
 
 # Within it a node's clock may be off. Beyond, its times mean nothing: "older than" and "overdue" would lie.
 MAX_SKEW = timedelta(minutes=5)
@@ -58,3 +61,20 @@ def check_clock(sent_at: datetime, *, now: datetime) -> None:
 def patience(interval: timedelta) -> timedelta:
     """After so much time without a report, of a node that reports within `interval`, one is overdue."""
     return MISSED * interval + WAY
+
+
+# Of a refusal only its code is kept, for readers of any language.
+_REFUSALS: Mapping[str, StrOrPromise] = {
+    "clock_ahead": gettext_lazy("the node's clock is minutes ahead"),
+    "clock_behind": gettext_lazy("the node's clock is minutes behind, or an old report was sent again"),
+    "older_report": gettext_lazy("it was older than the one before"),
+    "wrong_node": gettext_lazy("it was of another node"),
+    "malformed": gettext_lazy("it could not be read"),
+    "checksum": gettext_lazy("a file's text did not fit its checksum"),
+    "too_large": gettext_lazy("it was too large"),
+}
+
+
+def refusal(code: str) -> str:
+    """Why a report was refused, as the end of a sentence."""
+    return str(_REFUSALS.get(code, code))

@@ -29,16 +29,6 @@ _WHY: Mapping[str, StrOrPromise] = {
     "runtime-unknown": gettext_lazy("whether the runtime reads CDI specs is not known"),
 }
 
-_REFUSALS: Mapping[str, StrOrPromise] = {
-    "clock_ahead": gettext_lazy("the node's clock is minutes ahead"),
-    "clock_behind": gettext_lazy("the node's clock is minutes behind, or an old report was sent again"),
-    "older_report": gettext_lazy("it was older than the one before"),
-    "wrong_node": gettext_lazy("it was of another node"),
-    "malformed": gettext_lazy("it could not be read"),
-    "checksum": gettext_lazy("a file's text did not fit its checksum"),
-    "too_large": gettext_lazy("it was too large"),
-}
-
 _FINDINGS: Mapping[str, Callable[[str, Params], str]] = {
     "runtime-off": lambda _s, _p: _("The container runtime does not read CDI specs: CDI is switched off."),
     "runtime-unknown": lambda _s, _p: _("Whether the container runtime reads CDI specs is not known."),
@@ -164,11 +154,6 @@ def problem(found: Mapping[str, object]) -> str:
 def why_unknown(verdict: Verdict) -> str:
     """Why a node's state is unknown; "" when it is known."""
     return str(_WHY.get(verdict.why, verdict.why))
-
-
-def refusal(code: str) -> str:
-    """Why a report was refused."""
-    return str(_REFUSALS.get(code, code))
 
 
 def _unread(code: str) -> str:

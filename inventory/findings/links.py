@@ -126,6 +126,11 @@ def _taint_rule(finding: Finding, _existing: _Existing) -> str:
     return reverse("cluster-detail", args=[finding.cluster.name]) + "#h-taint-rules"
 
 
+def _pod_devices(finding: Finding, _existing: _Existing) -> str:
+    page = reverse("cluster-pod-devices", args=[finding.cluster.name])
+    return f"{page}?{urlencode({'q': finding.name})}"
+
+
 _PAGES: Mapping[str, Callable[[Finding, _Existing], str]] = {
     "node": _node,
     "device": _device,
@@ -137,4 +142,5 @@ _PAGES: Mapping[str, Callable[[Finding, _Existing], str]] = {
     "cluster": _cluster,
     "class": _class,
     "taint-rule": _taint_rule,
+    "pod-devices": _pod_devices,
 }

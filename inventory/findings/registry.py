@@ -4,7 +4,18 @@ from collections.abc import Mapping
 
 from django.utils.translation import gettext_lazy as _
 
-from inventory.findings import cdi, claims, health, namespaces, nodes, platform, pools, strays, workloads
+from inventory.findings import (
+    cdi,
+    claims,
+    health,
+    namespaces,
+    nodes,
+    platform,
+    pod_devices,
+    pools,
+    strays,
+    workloads,
+)
 from inventory.findings.model import Rule
 
 SLICES, NODES, CLAIMS, PODS = "resourceslices", "nodes", "resourceclaims", "pods"
@@ -152,6 +163,20 @@ RULES: tuple[Rule, ...] = (
         _("The page of the node's CDI report shows each file and what is wrong with it."),
         (),
         cdi.drift,
+    ),
+    Rule(
+        "pod-devices-silent",
+        _("Silent about Pods' devices"),
+        _("Look at the log of the collector on the node, and whether its token has expired."),
+        (NODES,),
+        pod_devices.silent,
+    ),
+    Rule(
+        "pod-devices-refused",
+        _("Reports of Pods' devices refused"),
+        _("Put right on the node what the desk does not accept, or revoke the token if it is not used."),
+        (),
+        pod_devices.refused,
     ),
     Rule(
         "class-missing",

@@ -29,6 +29,8 @@ class Thresholds:
     pending: timedelta = timedelta(minutes=15)
     # Two parts that change within it may have to do with each other, and with what broke since.
     change_window: timedelta = timedelta(hours=24)
+    # Beyond what a node may be late anyway: while the desk itself was away, nobody could report.
+    reports_missing: timedelta = timedelta(minutes=10)
     taint_age: timedelta = timedelta(hours=24)
     class_missing: timedelta = timedelta(minutes=15)
     contract_broken: timedelta = timedelta(minutes=30)

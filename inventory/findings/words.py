@@ -1,6 +1,6 @@
 """Findings in the reader's language: rules give codes with parameters, never sentences."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.utils.translation import gettext as _t
@@ -10,7 +10,8 @@ from django_stubs_ext import StrOrPromise
 from inventory import contract
 from inventory.cdi import comparison
 from inventory.cdi import words as cdi_words
-from inventory.models import Finding
+from inventory.models import Finding, PodDeviceNode
+from inventory.node_reports import refusal
 
 PHRASES: Mapping[str, StrOrPromise] = {
     "pool-incomplete": _(
@@ -77,6 +78,10 @@ PHRASES: Mapping[str, StrOrPromise] = {
     "taint-old": _("%(device)s has been tainted for long: %(taints)s. Is it repaired by now?"),
     "taint-rule-old": _("The rule %(rule)s has tainted devices for long: %(taint)s. Is it still needed?"),
     "cdi-drift": _("CDI on %(node)s does not fit the slices: %(told)s"),
+    "pod-devices-silent": _(
+        "%(node)s has fallen silent: which of its Pods has which device is not told by %(source)s any more."
+    ),
+    "pod-devices-refused": _("What %(node)s reports of its Pods' devices is refused: %(refusal)s."),
     "admin-access": _(
         "The namespace %(namespace)s may look into devices that others hold: its label admits adminAccess."
     ),
@@ -97,23 +102,35 @@ def in_words(finding: Finding) -> str:
 
 
 def _told(name: str, value: Any) -> Any:
-    if name == "told":
-        return " ".join(
-            cdi_words.finding(comparison.Finding(code, "", subject, params))
-            for code, subject, params in value
-        )
-    if name == "steps":
-        return "; ".join(_step(*step) for step in value)
-    if name == "part":
-        return contract.part_label(str(value))
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    # Text of others ends a sentence of ours.
-    return str(value).rstrip(".") if name == "why" else value
+    if say := _SAID.get(name):
+        return say(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _drift(told: Any) -> str:
+    return " ".join(
+        cdi_words.finding(comparison.Finding(code, "", subject, params)) for code, subject, params in told
+    )
+
+
+def _source(value: str) -> str:
+    return str(dict(PodDeviceNode.Source.choices).get(value, value))
 
 
 def _step(part: str, before: list[str], after: list[str]) -> str:
     return f"{contract.part_label(part)}: {', '.join(before) or '–'} → {', '.join(after)}"
+
+
+# Parameters that are no words yet.
+_SAID: Mapping[str, Callable[[Any], str]] = {
+    "told": _drift,
+    "steps": lambda steps: "; ".join(_step(*step) for step in steps),
+    "part": lambda part: contract.part_label(str(part)),
+    "source": _source,
+    "refusal": refusal,
+    # Text of others ends a sentence of ours.
+    "why": lambda why: str(why).rstrip("."),
+}
 
 
 class _Blank(dict[str, Any]):

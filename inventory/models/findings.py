@@ -33,8 +33,8 @@ class Finding(models.Model):
     # What it is about, as the rule names it: the same subject is the same finding.
     subject = models.CharField(max_length=700)
     severity = models.CharField(max_length=8, choices=Severity.choices)
-    # What pages link to: "node", "pool", "device", "claim", "pod", "workload", "namespace", "class" or
-    # "cluster".
+    # What pages link to: "node", "pool", "device", "claim", "pod", "workload", "namespace", "class",
+    # "cluster", "taint-rule" or "pod-devices".
     object_kind = models.CharField(max_length=12)
     namespace = models.CharField(max_length=63, blank=True)
     name = models.CharField(max_length=253)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
@@ -16,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from inventory.filters import clean_text
-from inventory.models import PodDevice, PodDeviceNode, PodDeviceToken
+from inventory.models import PodDeviceNode, PodDeviceToken
 from inventory.node_api import (
     HasNodeToken,
     NodeTokenAuthentication,
@@ -26,6 +25,7 @@ from inventory.node_api import (
 )
 from inventory.node_reports import UnableToAccept
 from inventory.podresources import intake, tokens
+from inventory.podresources.listing import with_devices
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView
 
@@ -142,9 +142,7 @@ class PodDeviceNodeListView(ApiListView):
         for parameter, column in (("cluster", "cluster__name"), ("node", "name"), ("source", "source")):
             if text := clean_text(params.get(parameter, "")):
                 rows = rows.filter(**{column: text})
-        # By the index of what is open: what was grows for years.
-        now = PodDevice.objects.filter(node=OuterRef("pk"), last_seen_at=None).order_by().values("node")
-        return rows.annotate(held=Coalesce(Subquery(now.annotate(n=Count("pk")).values("n")), 0))
+        return with_devices(rows)
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:  # noqa: ARG002 - DRF's own
         page: Sequence[PodDeviceNode] = self.paginate_queryset(self.get_queryset()) or []

@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.contrib import messages
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
-from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 from django_stubs_ext import StrOrPromise
 
@@ -23,9 +22,18 @@ from inventory.cdi.comparison import Finding
 from inventory.cdi.facts import Judged, judge_nodes
 from inventory.cdi.listing import visible_files, visible_findings
 from inventory.models import CdiNode, CdiSpecFile, CdiToken, Cluster, Device, Node
+from inventory.node_reports import refusal
+from inventory.views.node_tokens import (
+    Crumb,
+    NodeTokenForm,
+    Surroundings,
+    TokenRow,
+    answer_form,
+    answer_revocation,
+    token_rows,
+)
 from portal import csvs, htmx, lists
 from portal.access import may_administer, may_read_everything, person, require_administrator
-from portal.accounts.audit import source_ip
 from portal.lists import Choice, Column, Listing
 
 PAGE_SIZE = 50
@@ -61,22 +69,14 @@ class NodeRow:
     findings: list[FindingRow]
 
 
-class TokenForm(forms.Form):
-    LIFETIMES = ((30, gettext_lazy("30 days")), (90, gettext_lazy("90 days")), (365, gettext_lazy("1 year")))
-
+class TokenForm(NodeTokenForm):
     cluster = forms.ModelChoiceField(
         label=gettext_lazy("Cluster"),
         queryset=Cluster.objects.defer("kubeconfig_encrypted").order_by("name"),
         to_field_name="name",
         empty_label=None,
     )
-    node = forms.CharField(label=gettext_lazy("Node"), max_length=253)
-    lifetime = forms.TypedChoiceField(
-        label=gettext_lazy("Expires after"),
-        choices=LIFETIMES,
-        initial=365,
-        coerce=lambda days: timedelta(days=int(days)),
-    )
+    field_order = ("cluster", "node", "lifetime")
 
 
 LISTING = Listing(
@@ -159,37 +159,21 @@ def cdi_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "more_files": max(0, len(files) - FILES_SHOWN),
         "hidden": len(judged.files) - len(files),
         "detailed": detailed,
-        "refusal": words.refusal(judged.node.refusal) if judged.node.refusal else "",
-        "tokens": _token_rows(node, now=now) if may_administer(viewer) else [],
+        "refusal": refusal(judged.node.refusal) if judged.node.refusal else "",
+        "tokens": _tokens(node, now=now) if may_administer(viewer) else [],
         "may_administer": may_administer(viewer),
     }
     return htmx.render(request, "inventory/cdi_detail.html", context)
 
 
-@sensitive_variables("plain")
 @never_cache
 @require_administrator
 @require_http_methods(["GET", "HEAD", "POST"])
 def cdi_token(request: HttpRequest) -> HttpResponse:
     """The form for a node's token; the answer to the POST shows its text this once."""
     initial = {"cluster": request.GET.get("cluster"), "node": request.GET.get("node")}
-    form, plain, created = TokenForm(request.POST or None, initial=initial), "", None
-    if request.method == "POST" and form.is_valid():
-        asked = form.cleaned_data
-        try:
-            created, plain = tokens.issue(
-                cluster=asked["cluster"],
-                node_name=asked["node"],
-                lifetime=asked["lifetime"],
-                actor=person(request),
-                now=timezone.now(),
-                source_ip=source_ip(request),
-            )
-        except tokens.UnableToIssueNodeToken as unable:
-            form.add_error(unable.field or None, unable.message)
-    context = {"form": form, "plain": plain, "created": created}
-    status = 422 if form.is_bound and created is None else 200
-    return htmx.render(request, "inventory/cdi_token.html", context, status=status)
+    form = TokenForm(request.POST or None, initial=initial)
+    return answer_form(request, form=form, sort=tokens.TOKENS, around=_around())
 
 
 @require_administrator
@@ -197,11 +181,20 @@ def cdi_token(request: HttpRequest) -> HttpResponse:
 def cdi_token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks, then ends a node's token."""
     token = get_object_or_404(CdiToken.objects.select_related("node__cluster"), pk=pk)
-    if request.method == "POST":
-        tokens.revoke(token=token, actor=person(request), now=timezone.now(), source_ip=source_ip(request))
-        messages.success(request, _("The token %(token)s is revoked.") % {"token": token})
-        return htmx.redirect(request, "cdi-detail", token.node.cluster.name, token.node.name)
-    return htmx.render(request, "inventory/cdi_token_revoke.html", {"token": token})
+    return answer_revocation(
+        request, token=token, sort=tokens.TOKENS, around=_around(token.node.cluster.name, token.node.name)
+    )
+
+
+def _around(*node: str) -> Surroundings:
+    crumbs = [Crumb(reverse("cdi-list"), _("CDI"))]
+    if node:
+        crumbs.append(Crumb(_node_url(*node), node[-1]))
+    return Surroundings(tuple(crumbs), "deploy/cdi-collector", _node_url)
+
+
+def _node_url(cluster: str, node: str) -> str:
+    return reverse("cdi-detail", args=[cluster, node])
 
 
 # --- rows --------------------------------------------------------------------------------------------
@@ -230,21 +223,5 @@ def _file_row(file: CdiSpecFile) -> FileRow:
     )
 
 
-@dataclass(frozen=True)
-class TokenRow:
-    token: CdiToken
-    state: str
-    state_label: str
-
-
-def _token_rows(node: CdiNode, *, now: datetime) -> list[TokenRow]:
-    found = CdiToken.objects.filter(node=node).select_related("created_by").order_by("-created_at", "-pk")
-    return [TokenRow(token, *_token_state(token, now=now)) for token in found]
-
-
-def _token_state(token: CdiToken, *, now: datetime) -> tuple[str, str]:
-    if token.revoked_at is not None:
-        return "revoked", _("revoked")
-    if token.expires_at <= now:
-        return "expired", _("expired")
-    return "active", _("active")
+def _tokens(node: CdiNode, *, now: datetime) -> list[TokenRow]:
+    return token_rows(tokens.TOKENS, [node.pk], now=now).get(node.pk, [])

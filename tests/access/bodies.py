@@ -237,6 +237,7 @@ BODIES: dict[str, dict[str, Any] | list[dict[str, object]] | Callable[[World], d
     "POST api-cdi-token-list": {"cluster": "berlin", "node": "gpu-02", "days": 30},
     "POST api-pod-device-token-list": {"cluster": "berlin", "node": "gpu-02", "days": 30},
     "POST cdi-token": {"cluster": "berlin", "node": "gpu-02", "lifetime": "30"},
+    "POST cluster-pod-device-token": {"node": "gpu-02", "lifetime": "30"},
     "POST cluster-add": {"name": "oslo", "credentials": "stored", "kubeconfig_text": KUBECONFIG},
     "POST cluster-switch": {"enabled": "no"},
     "POST class-create": {"cluster": "berlin", "name": "big", **_class},

@@ -64,6 +64,12 @@ CASES: dict[str, tuple[str, dict[str, Any], Break, list[str]]] = {
         lambda patch: patch.setattr(node_tokens, "record", broken),
         ["cdnode_"],
     ),
+    "a token of a node that tells of its Pods": (
+        "/clusters/berlin/pod-devices/token/",
+        {"node": "gpu-01", "lifetime": "30"},
+        lambda patch: patch.setattr(node_tokens, "record", broken),
+        ["pdnode_"],
+    ),
     "a new password": (
         "/accounts/password/change/",
         {"oldpassword": PASSWORD, "password1": "hush hush hush", "password2": "hush hush hush"},

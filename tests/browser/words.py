@@ -5,7 +5,7 @@ TECHNICAL = {
     *("claimdesk", "kubernetes", "kubelet", "kubeconfig", "kubectl", "kueue", "english"),
     *("karpenter", "cluster"),
     # kinds and fields of the API, which have no other name
-    *("pod", "pods", "job", "namespace", "finalizer", "device", "plugin", "claim", "template"),
+    *("pod", "pods", "job", "secret", "namespace", "finalizer", "device", "plugin", "claim", "template"),
     # fields of what launch templates ask for
     *("default", "pattern", "choices"),
     # what browsers and formats call things

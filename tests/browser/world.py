@@ -55,6 +55,7 @@ from inventory.models import (
     ObservationArchive,
     PlatformContract,
     Pod,
+    PodDeviceNode,
     PodEvent,
     QueuedWorkload,
     ResourceQuota,
@@ -63,6 +64,8 @@ from inventory.models import (
     SyncProblem,
 )
 from inventory.models import Cluster as ClusterRow
+from inventory.podresources import intake as pod_device_intake
+from inventory.podresources import tokens as pod_device_tokens
 from portal.accounts.announcements import announce
 from portal.accounts.audit import record
 from portal.accounts.invitations import invite
@@ -88,6 +91,8 @@ from tests.inventory_pages.factories import (
     make_pool,
     make_profile,
 )
+from tests.inventory_podresources.conftest import pod_devices
+from tests.inventory_podresources.conftest import report as pod_device_report
 from tests.inventory_proposals.builders import RULES_OF_OLD
 from tests.inventory_proposals.rows import make_proposal
 from tests.inventory_telemetry.rows import make_source
@@ -140,7 +145,7 @@ def make_world(cast: Cast, *, size: int = 1) -> World:
     _work(berlin)
     _surroundings(cast, berlin, size)
     task = _faults(cast, berlin)
-    cdi = _cdi(cast, berlin)
+    cdi = _cdi(cast, berlin) | _pod_devices(cast, berlin)
     token, _plain = issue_token(
         user=cast.administrator, name="nightly export", scopes=["chargeback", "inventory"],
         lifetime=timedelta(days=9), now=timezone.now(),
@@ -602,6 +607,22 @@ def _cdi(cast: Cast, cluster: ClusterRow) -> dict[str, Any]:
     )
     intake.accept(token=token, body=report(*files, sent_at=now), now=now)
     return {"cdi-token": token.pk}
+
+
+def _pod_devices(cast: Cast, cluster: ClusterRow) -> dict[str, Any]:
+    """gpu-01 tells which of its Pods has which device, old-00 is silent, and gpu-02's clock is wrong."""
+    now = timezone.now()
+    issued = {}
+    for name in ("gpu-01", "gpu-02", "old-00"):
+        issued[name], _plain = pod_device_tokens.issue(
+            cluster=cluster, node_name=name, actor=cast.administrator, now=now
+        )
+    ago = now - timedelta(hours=2)
+    for name, at in (("gpu-01", now), ("old-00", ago)):
+        body = pod_device_report(pod_devices("work", "GPU-8a10b6f7"), node=name, sent_at=at)
+        pod_device_intake.accept(token=issued[name], body=body, now=at)
+    PodDeviceNode.objects.filter(name="gpu-02").update(refused_at=now, refusal="clock_ahead")
+    return {"pod-device-token": issued["gpu-01"].pk}
 
 
 def _talk(cast: Cast, requests: Mapping[str, Any], size: int) -> HolderMessage:

@@ -21,11 +21,15 @@ from inventory.models import (
     DeviceTaintRule,
     Finding,
     Job,
+    MetricQuery,
+    MetricSource,
     Namespace,
     Node,
     PlatformChange,
     PlatformContract,
     Pod,
+    PodDeviceNode,
+    PodDeviceToken,
     PodEvent,
     PodGroup,
     Pool,
@@ -34,6 +38,7 @@ from inventory.models import (
     RuleState,
     Twin,
 )
+from inventory.podresources import tokens as pod_device_tokens
 from portal.accounts.models import Project, User
 from tests.inventory_findings.conftest import MINUTE, complete_streams, hear, look, shown
 from tests.inventory_pages.factories import (
@@ -296,6 +301,29 @@ def changed_by_others(cluster: Cluster) -> Cure:
     return mend
 
 
+def tells(cluster: Cluster, *, source: str = "podresources", **fields: Any) -> PodDeviceNode:
+    """gpu-01 told three quarters of an hour ago which of its Pods has which device."""
+    now = timezone.now()
+    defaults = {"received_at": now - LATER, "interval_seconds": 300, "created_at": now}
+    return PodDeviceNode.objects.create(cluster=cluster, name="gpu-01", source=source, **(defaults | fields))
+
+
+def with_token(node: PodDeviceNode) -> PodDeviceNode:
+    pod_device_tokens.issue(cluster=node.cluster, node_name=node.name, actor=None, now=timezone.now())
+    return node
+
+
+def fell_silent(cluster: Cluster) -> Cure:
+    node = with_token(tells(cluster))
+    later = timezone.now() + LATER
+    return lambda: PodDeviceNode.objects.filter(pk=node.pk).update(received_at=later)
+
+
+def refused(cluster: Cluster) -> Cure:
+    node = with_token(tells(cluster, refused_at=timezone.now(), refusal="clock_ahead"))
+    return lambda: PodDeviceNode.objects.filter(pk=node.pk).update(refused_at=None, refusal="")
+
+
 CASES = (
     Case("pool-incomplete", incomplete, ("gpu-01", "1", "2")),
     Case("pool-invalid", invalid, ("published twice",), waits=False),
@@ -319,6 +347,8 @@ CASES = (
     Case("device-unhealthy", unhealthy, ("gpu.nvidia.com/gpu-01/gpu-0", "tides/train-0"), waits=False),
     Case("taint-old", old_taint, ("maintenance",), waits=False),
     Case("taint-rule-old", old_rule, ("power-cut", "NoSchedule"), waits=False),
+    Case("pod-devices-silent", fell_silent, ("gpu-01", "the kubelet")),
+    Case("pod-devices-refused", refused, ("gpu-01", "clock is minutes ahead")),
     Case("class-missing", class_missing, ("a100-80g", "oslo")),
     Case("admin-access", admin_access, ("monitoring",), waits=False),
     Case("namespace-unbound", unbound, ("tides", "2"), waits=False),
@@ -680,6 +710,54 @@ def test_namespaces_that_only_look_are_charged_nothing(healthy: Cluster) -> None
     hold(device, namespace="monitoring", claim="probe", at=timezone.now(), admin_access=True)
     look(healthy)
     assert shown("namespace-unbound") == []
+
+
+# --- devices of Pods -------------------------------------------------------------------------------
+
+
+def silent_nodes(cluster: Cluster) -> list[str]:
+    look(cluster)
+    look(cluster, after=LATER)
+    return [finding.subject for finding in shown("pod-devices-silent")]
+
+
+def test_a_collector_that_is_being_set_up_is_not_silent(healthy: Cluster) -> None:
+    with_token(tells(healthy, received_at=None))
+    assert silent_nodes(healthy) == []
+
+
+def test_a_collector_whose_tokens_are_revoked_is_given_up(healthy: Cluster) -> None:
+    with_token(tells(healthy, refused_at=timezone.now(), refusal="malformed"))
+    PodDeviceToken.objects.update(revoked_at=timezone.now())
+    assert silent_nodes(healthy) == []
+    assert shown("pod-devices-refused") == []
+
+
+def test_a_node_that_is_gone_is_not_silent(healthy: Cluster) -> None:
+    with_token(tells(healthy))
+    Node.objects.filter(name="gpu-01").delete()
+    assert silent_nodes(healthy) == []
+
+
+def test_what_is_refused_is_not_silent_too(healthy: Cluster) -> None:
+    refused(healthy)
+    assert silent_nodes(healthy) == []
+
+
+def test_metrics_fall_silent_only_while_they_answer(healthy: Cluster) -> None:
+    tells(healthy, source="dcgm")
+    assert silent_nodes(healthy) == []
+    source = MetricSource.objects.create(
+        cluster=healthy, url="https://metrics.example.org", changed_at=timezone.now(), problem={"code": "x"}
+    )
+    MetricQuery.objects.create(source=source, kind=MetricQuery.Kind.PODS, name="Pods", expression="up")
+    look(healthy, after=LATER + MINUTE)
+    assert shown("pod-devices-silent") == []
+    MetricSource.objects.update(problem=None)
+    look(healthy, after=LATER + 2 * MINUTE)
+    look(healthy, after=2 * LATER)
+    (finding,) = shown("pod-devices-silent")
+    assert "metrics of the DCGM exporter" in words.in_words(finding)
 
 
 # --- CDI ---------------------------------------------------------------------------------------------
