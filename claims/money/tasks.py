@@ -18,11 +18,10 @@ from claims.money.months import Month, zone_named
 from claims.money.rated import rate_claims, rate_month
 from inventory.models import NamespaceBinding
 from portal.accounts.models import Project
+from portal.sole import sole
 
 # The present month, and those in which much may still turn out to be otherwise.
 MONTHS = 3
-LOCK = "claims:rating"
-LOCKED_FOR = 1_800
 IDLE_EVERY = 3_600
 LATE_EVERY = 86_400
 
@@ -30,14 +29,11 @@ LATE_EVERY = 86_400
 @shared_task(name="claims.money.tasks.rate", ignore_result=True)
 def rate() -> None:
     """Rate the last months where anything that prices them has changed, and tell of budgets."""
-    if not cache.add(LOCK, 1, timeout=LOCKED_FOR):
-        return
-    try:
-        now = timezone.now()
-        rate_changed(now=now)
-        budgets.watch(zone=zone_named(settings.ORGANISATION_ZONE), now=now)
-    finally:
-        cache.delete(LOCK)
+    with sole("claims:rating") as ours:
+        if ours:
+            now = timezone.now()
+            rate_changed(now=now)
+            budgets.watch(zone=zone_named(settings.ORGANISATION_ZONE), now=now)
 
 
 def rate_changed(*, now: datetime) -> list[Month]:
