@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from inventory.models import CdiToken, PodDeviceToken
-from inventory.node_reports import UnableToAccept
+from inventory.node_reports import MAX_REPORT_BYTES, UnableToAccept
 from portal.api import Problem
 
 NodeToken = CdiToken | PodDeviceToken
@@ -57,7 +57,7 @@ class RawReport(BaseParser):
     """The bytes themselves, bounded: the intake decodes them into its own types."""
 
     media_type = "application/json"
-    max_bytes: ClassVar = 1024 * 1024
+    max_bytes: ClassVar = MAX_REPORT_BYTES
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:  # noqa: ARG002 - DRF's signature
         # One byte more than allowed is enough to see that it is too much.

@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import TypeVar
 
+import msgspec
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
+from inventory.cdi.specs import clip
+
+T = TypeVar("T")
+
+MAX_REPORT_BYTES = 1024 * 1024
 # Within it a node's clock may be off. Beyond, its times mean nothing: "older than" and "overdue" would lie.
 MAX_SKEW = timedelta(minutes=5)
 # A node that reports more often has something wrong with it.
@@ -24,6 +31,25 @@ class UnableToAccept(ValueError):
     def __init__(self, code: str, message: str, *, status: int = 422, wait: float | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.status, self.wait = code, message, status, wait
+
+
+def decoded(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+    """A body as the decoder's sort of report. Raises UnableToAccept for anything else."""
+    if len(body) > MAX_REPORT_BYTES:
+        raise UnableToAccept(
+            "too_large",
+            _("The report is larger than %(limit)s bytes.") % {"limit": MAX_REPORT_BYTES},
+            status=413,
+        )
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message = _("This is no report: %(reason)s") % {"reason": clip(str(error))}
+        raise UnableToAccept("malformed", message, status=400) from None
+    except RecursionError:
+        raise UnableToAccept(
+            "malformed", _("This is no report: it is nested too deep."), status=400
+        ) from None
 
 
 def check_pause(received_at: datetime | None, *, now: datetime) -> None:

@@ -5,13 +5,14 @@ before. What was not measured is no use, no idleness and no zero; it is left out
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Q
 
 from claims.models import Allocation, AllocationUse, UseCursor
+from inventory.mirror.turn import chunks
 from inventory.models import Cluster, DeviceUse, MetricSource
 from inventory.telemetry.slots import HOUR, SLOT, floor, within
 from inventory.telemetry.use import settled
@@ -36,7 +37,7 @@ def fold(*, cluster: Cluster) -> None:
     if source is None or source.since is None or (until := settled(source)) is None:
         return
     cursor, _new = UseCursor.objects.get_or_create(cluster=cluster)
-    for keys in _chunks(_concerned(cluster, since=source.since, last=cursor.until)):
+    for keys in chunks(_concerned(cluster, since=source.since, last=cursor.until), CHUNK):
         with transaction.atomic():
             UseCursor.objects.select_for_update().get(pk=cursor.pk)
             _add(cluster, keys, since=source.since, until=until, low_percent=source.idle_percent)
@@ -119,8 +120,3 @@ def _hours(
     for identity, hour, raw in rows.values_list("hardware_id", "hour", "slots"):
         found[identity].append((hour, raw))
     return found
-
-
-def _chunks(keys: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(keys), CHUNK):
-        yield keys[start : start + CHUNK]

@@ -14,6 +14,7 @@ from inventory.cdi import owners
 from inventory.cdi.specs import clip, read_spec
 from inventory.models import CdiNode, CdiSpecFile, CdiToken
 from inventory.node_reports import (
+    MAX_REPORT_BYTES,
     MAX_SKEW,
     MIN_GAP,
     YEARS,
@@ -21,6 +22,7 @@ from inventory.node_reports import (
     check_clock,
     check_pause,
     check_sender,
+    decoded,
 )
 
 __all__ = [
@@ -35,7 +37,6 @@ __all__ = [
     "digest_of",
 ]
 
-MAX_REPORT_BYTES = 1024 * 1024
 MAX_WRITERS = 50
 # Part of the digest: a portal with new rules reads again what nodes report unchanged.
 RULES = 1
@@ -131,21 +132,7 @@ def accept(*, token: CdiToken, body: bytes, now: datetime) -> Accepted:
 
 def decode(body: bytes) -> Report:
     """A body as a report. Raises UnableToAccept for anything else; checks the files' digests."""
-    if len(body) > MAX_REPORT_BYTES:
-        raise UnableToAccept(
-            "too_large",
-            _("The report is larger than %(limit)s bytes.") % {"limit": MAX_REPORT_BYTES},
-            status=413,
-        )
-    try:
-        report = _decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message = _("This is no report: %(reason)s") % {"reason": clip(str(error))}
-        raise UnableToAccept("malformed", message, status=400) from None
-    except RecursionError:
-        raise UnableToAccept(
-            "malformed", _("This is no report: it is nested too deep."), status=400
-        ) from None
+    report = decoded(body, _decoder)
     paths = [(file.directory, file.name) for file in report.files]
     if len(set(paths)) < len(paths):
         raise UnableToAccept("malformed", _("This is no report: it has a file twice."), status=400)

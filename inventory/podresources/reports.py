@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from django.utils.translation import gettext as _
 
-from inventory.cdi.specs import clip
-from inventory.node_reports import YEARS, UnableToAccept
+from inventory.node_reports import YEARS, UnableToAccept, decoded
 from inventory.podresources.sightings import Sighting
 
-MAX_REPORT_BYTES = 1024 * 1024
 # A node runs a few hundred Pods; time slicing makes many units of one GPU.
 MAX_PODS = 2_000
 MAX_DEVICES = 10_000
@@ -77,21 +75,7 @@ _decoder = msgspec.json.Decoder(Report)
 
 def decode(body: bytes) -> Report:
     """A body as a report. Raises UnableToAccept for anything else."""
-    if len(body) > MAX_REPORT_BYTES:
-        raise UnableToAccept(
-            "too_large",
-            _("The report is larger than %(limit)s bytes.") % {"limit": MAX_REPORT_BYTES},
-            status=413,
-        )
-    try:
-        report = _decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message = _("This is no report: %(reason)s") % {"reason": clip(str(error))}
-        raise UnableToAccept("malformed", message, status=400) from None
-    except RecursionError:
-        raise UnableToAccept(
-            "malformed", _("This is no report: it is nested too deep."), status=400
-        ) from None
+    report = decoded(body, _decoder)
     moments = [report.sent_at, *((report.same.sent_at, report.same.until) if report.same else ())]
     if not all(YEARS[0] <= moment.year <= YEARS[1] for moment in moments):
         raise UnableToAccept("malformed", _("This is no report: it is of no time."), status=400)

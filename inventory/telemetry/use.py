@@ -6,12 +6,13 @@ stays a gap. A window is written together with how far its query has been read, 
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
 from django.utils.translation import gettext_noop
 
+from inventory.mirror.turn import chunks
 from inventory.models import DeviceUse, MetricQuery, MetricSource
 from inventory.telemetry import answers, problems
 from inventory.telemetry.asking import Prometheus
@@ -184,7 +185,7 @@ def _all_strangers(found: Found) -> problems.Problem:
 
 def _write(source: MetricSource, slots: Mapping[str, Mapping[datetime, Slot]]) -> None:
     """Add slots to the hours of devices. What is there already stays."""
-    for identities in _chunks(sorted(slots), CHUNK):
+    for identities in chunks(sorted(slots), CHUNK):
         hours = {floor(begins, HOUR) for identity in identities for begins in slots[identity]}
         rows = DeviceUse.objects.filter(
             cluster=source.cluster_id, hardware_id__in=identities, hour__in=hours
@@ -219,11 +220,6 @@ def _row(source: MetricSource, identity: str, hour: datetime, slots: Mapping[int
         highest=max(slot.highest for slot in slots.values()),
         slots=packed(slots),
     )
-
-
-def _chunks(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def settled(source: MetricSource) -> datetime | None:

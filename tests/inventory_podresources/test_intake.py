@@ -10,10 +10,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from inventory.models import Cluster, Pod, PodDevice, PodDeviceNode, PodDeviceToken
-from inventory.node_reports import MAX_SKEW, UnableToAccept
+from inventory.node_reports import MAX_REPORT_BYTES, MAX_SKEW, UnableToAccept
 from inventory.podresources import intake
 from inventory.podresources.intake import accept, due_at, state_of, take_in_labels
-from inventory.podresources.reports import MAX_REPORT_BYTES
 from tests.inventory_pages.factories import make_node
 from tests.inventory_podresources.conftest import (
     GPU,
