@@ -61,6 +61,8 @@ __all__ = [
 
 # Up to here the devices that a text finds are asked for by their keys.
 FEW = 2_000
+# From here on a page of the whole fleet is looked up in the racks: a database walks past all before it.
+DEEP = 10_000
 
 
 class DeviceSearch:
@@ -337,7 +339,10 @@ class DeviceSearch:
         from_end = start > size - stop
         if from_end:
             start, stop = size - stop, size - start
-        ids = self._answers.ids(cells, start, stop, backwards=backwards != from_end)
+        if start >= DEEP and self._whole_fleet and len(cells) == len(self._table):
+            ids = self.facts.racks.run(start, stop, backwards=backwards != from_end)
+        else:
+            ids = self._answers.ids(cells, start, stop, backwards=backwards != from_end)
         return ids[::-1] if from_end else ids
 
     # --- classes and nodes -----------------------------------------------------------------------

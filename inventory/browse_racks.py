@@ -7,10 +7,12 @@ device takes about 100 bytes here, as much again once hardware ids were looked f
 """
 
 import threading
+from array import array
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 
 import msgspec
@@ -24,6 +26,8 @@ __all__ = ["ROW_ORDER", "Racks", "both", "either", "racks_of"]
 ROW_ORDER = ("node_name", "name", "pool_id")
 # Two or three characters are part of some hexadecimal number or other.
 MIN_HARDWARE_TEXT = 4
+# Up to here the hardware ids that a word is part of are looked up one by one.
+FEW_HITS = 2_000
 # Words of which the devices are remembered, a byte for each device.
 WORDS_KEPT = 8
 
@@ -61,6 +65,12 @@ class Racks:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def run(self, start: int, stop: int, *, backwards: bool) -> list[int]:
+        """The keys of some devices that stand side by side, counted from the first, or from the last."""
+        if not backwards:
+            return self.keys[start:stop]
+        return self.keys[max(len(self) - stop, 0) : max(len(self) - start, 0)][::-1]
 
     @cached_property
     def places(self) -> Mapping[int, int]:
@@ -107,7 +117,19 @@ class Racks:
         if clusters:
             spots = [so or cluster in clusters for so, cluster in zip(spots, self.clusters, strict=True)]
         found = self._spread(spots, [bytes([low in name for name in names]) for names in self._names])
-        return either(found, bytes([low in text for text in self._hardware])) if hardware else found
+        return either(found, self._having_hardware(low)) if hardware else found
+
+    def _having_hardware(self, low: str) -> bytes:
+        """A 1 at the position of each device with such a hardware id."""
+        whole, found = self._hardware_text, bytearray(len(self))
+        at, hits = whole.find(low), 0
+        while at >= 0 and hits < FEW_HITS:
+            position = bisect_right(self._hardware_starts, at) - 1
+            found[position] = 1
+            hits += 1
+            at = whole.find(low, self._hardware_starts[position + 1])
+        # Where it is part of many, each hit costs more than a look at every device does.
+        return bytes(found) if at < 0 else bytes([low in text for text in self._hardware])
 
     def at(self, *, nodes: Collection[str] = (), pools: Collection[int] | None = None) -> bytes:
         """A 1 at the position of each device of these nodes and pools; no node and None mean any."""
@@ -162,6 +184,16 @@ class Racks:
             if (position := self.places.get(key)) is not None:
                 found[position] = text.casefold()
         return found
+
+    @cached_property
+    def _hardware_text(self) -> str:
+        """All of them, a line each: most words are part of none, which is seen here at once."""
+        return "".join(f"{text}\n" for text in self._hardware)
+
+    @cached_property
+    def _hardware_starts(self) -> Sequence[int]:
+        """Where the line of each position starts; in the end, where the text does."""
+        return array("l", accumulate((len(text) + 1 for text in self._hardware), initial=0))
 
 
 def either(first: bytes, second: bytes) -> bytes:

@@ -218,6 +218,24 @@ def test_pages_show_every_match_once_and_in_order(sort: str, limit: int) -> None
 
 
 @pytest.mark.usefixtures("two_clusters")
+@pytest.mark.parametrize("limit", [1, 4, 50])
+@pytest.mark.parametrize("sort", ["node", "-node"])
+def test_deep_pages_of_the_whole_fleet_are_those_of_the_database(
+    sort: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pages() -> list[list[int]]:
+        found = search(f"sort={sort}")
+        starts = range(0, found.total + limit, limit)
+        return [[device.pk for device in found.page(offset=start, limit=limit)] for start in starts]
+
+    monkeypatch.setattr(browse, "DEEP", 10**9)
+    walked = pages()
+    monkeypatch.setattr(browse, "DEEP", 0)
+    assert pages() == walked
+    assert len(set(chain.from_iterable(walked))) == Device.objects.count()
+
+
+@pytest.mark.usefixtures("two_clusters")
 def test_beyond_the_last_page_there_is_nothing() -> None:
     assert search("").page(offset=10_000, limit=50) == []
 
