@@ -8,7 +8,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from itertools import islice
 from urllib.parse import urlencode
 from uuid import UUID
@@ -23,6 +23,7 @@ from inventory.models import Cluster, PodDeviceNode
 from inventory.podresources.naming import NamedDevice, devices_of, of_resource, pods_that_had
 from portal import access
 from portal.accounts.models import Project, User
+from portal.moments import placed
 from portal.sql import Microseconds
 
 CHUNK = 1_000
@@ -112,9 +113,9 @@ class HistoryFilter:
         return bool(self.query())
 
 
-def parse_moment(text: str, *, end: bool = False) -> datetime | None:
-    """A date (midnight UTC; as an `end`, the midnight after it) or an ISO 8601 time; None for nothing.
-    Raises ValueError with a message for people."""
+def parse_moment(text: str, *, end: bool = False, zone: tzinfo = UTC) -> datetime | None:
+    """A date (its midnight; as an `end`, the midnight after it) or an ISO 8601 time, in `zone` where it
+    names no offset; None for nothing. Raises ValueError with a message for people."""
     if not text:
         return None
     moment: datetime | None = None
@@ -123,12 +124,12 @@ def parse_moment(text: str, *, end: bool = False) -> datetime | None:
             # In a query string the "+" of an offset often arrives as a blank.
             moment = parse_datetime(text.replace(" ", "+"))
         elif (day := parse_date(text)) is not None:
-            moment = datetime.combine(day, time(), tzinfo=UTC) + timedelta(days=1 if end else 0)
+            moment = datetime.combine(day, time()) + timedelta(days=1 if end else 0)
     except (ValueError, OverflowError):
         moment = None
     if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(_("Write a date such as 2026-03-01, or a time such as 2026-03-01T12:00Z."))
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC) if moment.tzinfo else placed(moment, zone)
 
 
 @dataclass(frozen=True, kw_only=True)

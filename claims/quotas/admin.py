@@ -7,7 +7,7 @@ version that it was made from, and who changes an older one is told of the confl
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, TypeVar
 
 from django.db import models, transaction
@@ -28,6 +28,7 @@ from inventory.models import Cluster
 from portal import money
 from portal.accounts import audit
 from portal.accounts.models import Project, User
+from portal.moments import drawn
 
 T = TypeVar("T")
 Kind = Quota.Kind
@@ -84,6 +85,8 @@ def as_dict(quota: Quota) -> dict[str, Any]:
 @dataclass
 class _Reading:
     values: Mapping[str, object]
+    quota: Quota | None = None
+    zone: tzinfo | None = None
     errors: dict[str, list[str]] = field(default_factory=dict)
 
     def attempt(self, name: str, read: Callable[[], T], default: T) -> T:
@@ -98,17 +101,25 @@ class _Reading:
 
     def moment(self, name: str, *, end: bool = False) -> datetime | None:
         text = self.attempt(name, lambda: read_text(self.values, name, limit=64), "")
+        stored: datetime | None = getattr(self.quota, name) if self.quota else None
+        if self.zone is not None and stored is not None and text == drawn(stored, zone=self.zone):
+            return stored
         try:
-            return parse_moment(text, end=end)
+            return parse_moment(text, end=end, zone=self.zone or UTC)
         except ValueError as error:
             self.wrong(name, str(error))
             return None
 
 
-def read_said(values: Mapping[str, object], *, now: datetime, quota: Quota | None = None) -> Said:
-    """What is said in `values` (keys as in FIELDS); of an existing `quota` what it is about stays. Raises
-    UnableToChangeQuota with every error at once."""
-    seen = _Reading(values)
+def read_said(
+    values: Mapping[str, object], *, now: datetime, quota: Quota | None = None, zone: tzinfo | None = None
+) -> Said:
+    """What is said in `values` (keys as in FIELDS); of an existing `quota` what it is about stays.
+
+    `zone` is given for what a person typed into a form there, to the minute: the minute of a stored moment
+    is that moment. Without it times are meant to the letter, in UTC. Raises UnableToChangeQuota with every
+    error at once."""
+    seen = _Reading(values, quota=quota, zone=zone)
     project: Project | None
     if quota is None:
         project = seen.attempt("project", lambda: _project(values), None)

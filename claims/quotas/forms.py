@@ -13,9 +13,9 @@ from claims.catalogue.forms import DomainForm
 from claims.models import Flavor, PriceBook, Quota
 from claims.quotas.admin import MAX_NOTE, Effect, as_dict
 from portal.accounts.models import Project
+from portal.moments import MomentInput, drawn
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
-_MOMENT = _PLAIN | {"maxlength": 64, "placeholder": "2026-03-01"}
 
 
 class QuotaForm(DomainForm):
@@ -64,14 +64,14 @@ class QuotaForm(DomainForm):
     valid_from = forms.CharField(
         label=_("Holds from"),
         required=False,
-        help_text=_("A date or a time, UTC; empty for now."),
-        widget=forms.TextInput(attrs=_MOMENT),
+        help_text=_("Empty: from now on."),
+        widget=MomentInput,
     )
     valid_until = forms.CharField(
         label=_("Holds until"),
         required=False,
-        help_text=_("Empty for no end; a date includes that day."),
-        widget=forms.TextInput(attrs=_MOMENT),
+        help_text=_("Empty: without an end."),
+        widget=MomentInput,
     )
     note = forms.CharField(
         label=_("Note"),
@@ -110,7 +110,24 @@ def quota_values(quota: Quota | None, *, project: str = "", flavor: str = "") ->
     """A quota as its form shows it."""
     if quota is None:
         return {"version": "0", "project": project, "flavor": flavor, "action": Quota.Action.BLOCK.value}
-    return as_dict(quota) | {"version": str(quota.version)}
+    until = quota.valid_until
+    moments = {"valid_from": drawn(quota.valid_from), "valid_until": drawn(until) if until else ""}
+    return as_dict(quota) | moments | {"version": str(quota.version)}
+
+
+def differing(form: QuotaForm, quota: Quota) -> list[tuple[str, str]]:
+    """Labels of what was typed otherwise than it is stored now, with what is stored, in words."""
+    stored = quota_values(quota)
+    words = {
+        "action": quota.get_action_display(),
+        "enforced": _t("yes") if quota.enforced else _t("no"),
+        **{name: str(stored[name]).replace("T", " ") for name in ("valid_from", "valid_until")},
+    }
+    return [
+        (str(form.fields[name].label), str(words.get(name, stored[name])))
+        for name in form.fields
+        if name in stored and str(stored[name] or "") != str(form[name].value() or "")
+    ]
 
 
 def digest(effect: Effect) -> str:

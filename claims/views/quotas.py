@@ -18,7 +18,7 @@ from claims.quotas import admin as quotas_admin
 from claims.quotas import pages as quotas_pages
 from claims.quotas import writing as quotas_writing
 from claims.quotas.admin import UnableToChangeQuota
-from claims.quotas.forms import QuotaForm, digest, quota_values
+from claims.quotas.forms import QuotaForm, differing, digest, quota_values
 from claims.quotas.guard import what_of
 from claims.quotas.standing import Piece
 from claims.signals import quotas_due
@@ -151,7 +151,8 @@ def quota_object_restore(request: HttpRequest, key: uuid.UUID, pk: int) -> HttpR
 def _look_or_save(request: HttpRequest, quota: Quota | None) -> HttpResponse:
     now = timezone.now()
     try:
-        said = quotas_admin.read_said(request.POST, now=now, quota=quota)
+        zone = timezone.get_current_timezone()
+        said = quotas_admin.read_said(request.POST, now=now, quota=quota, zone=zone)
         effect = quotas_admin.effect(said=said, now=now, quota=quota)
         seen = digest(effect)
         if request.POST.get("looked") != seen or request.POST.get("step") == "look":
@@ -179,12 +180,7 @@ def _refused(request: HttpRequest, quota: Quota | None, error: UnableToChangeQuo
         values["version"] = str(quota.version)
     form = QuotaForm(values=values, errors=error.errors, quota=quota)
     if error.conflict and quota is not None:
-        stored = quotas_admin.as_dict(quota)
-        differs = [
-            (str(form.fields[name].label), str(stored[name]))
-            for name in form.fields
-            if name in stored and str(stored[name] or "") != str(form[name].value() or "")
-        ]
+        differs = differing(form, quota)
     status = 409 if error.conflict else 422
     return _page(request, form, quota, status=status, differs=differs)
 

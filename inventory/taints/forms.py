@@ -17,11 +17,11 @@ from inventory.taints.places import MOST_DEVICES, Where, read_place
 from inventory.taints.rules import WantedRule
 from inventory.taints.selecting import Selector, Taint
 from inventory.taints.serving import serving
+from portal.moments import MomentField
 
 _PLAIN = {"autocomplete": "off", "spellcheck": "false"}
 # A device's line: driver, pool and name, as long as each may be.
 MAX_DEVICES_TEXT = MOST_DEVICES * (63 + 253 + 63 + 4)
-MINUTES = "%Y-%m-%dT%H:%M"
 
 
 def _text(label: Any, *, most: int, required: bool = False, **more: Any) -> forms.CharField:
@@ -29,11 +29,6 @@ def _text(label: Any, *, most: int, required: bool = False, **more: Any) -> form
     return forms.CharField(
         label=label, max_length=most, required=required, widget=forms.TextInput(attrs=attrs), **more
     )
-
-
-def _moment(label: Any, *, required: bool = True) -> forms.DateTimeField:
-    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=MINUTES)
-    return forms.DateTimeField(label=label, required=required, widget=widget)
 
 
 class Refusable(forms.Form):
@@ -145,8 +140,8 @@ _EFFECTS = [("", _("nothing: it is only announced")), *Effect.choices]
 class MaintenanceForm(PlaceForm):
     """A maintenance to be planned."""
 
-    starts_at = _moment(_("From"))
-    ends_at = _moment(_("Until"))
+    starts_at = MomentField(label=_("From"))
+    ends_at = MomentField(label=_("Until"))
     reason = forms.CharField(label=_("Why"), max_length=MAX_REASON, help_text=_("Holders read it."))
     effect = forms.ChoiceField(
         label=_("Taint of its devices meanwhile"), choices=_EFFECTS, required=False, widget=forms.RadioSelect
@@ -167,8 +162,8 @@ class MaintenanceForm(PlaceForm):
 class MaintenanceChangeForm(Refusable):
     """The same without its place, which stays."""
 
-    starts_at = _moment(_("From"))
-    ends_at = _moment(_("Until"))
+    starts_at = MomentField(label=_("From"))
+    ends_at = MomentField(label=_("Until"))
     reason = forms.CharField(label=_("Why"), max_length=MAX_REASON, help_text=_("Holders read it."))
     effect = forms.ChoiceField(
         label=_("Taint of its devices meanwhile"), choices=_EFFECTS, required=False, widget=forms.RadioSelect
@@ -221,14 +216,14 @@ class AskForm(Refusable):
     message = forms.CharField(
         label=_("Message"), max_length=MAX_MESSAGE, required=False, widget=forms.Textarea(attrs={"rows": 3})
     )
-    wanted_by = _moment(_("Please leave by"), required=False)
+    wanted_by = MomentField(label=_("Please leave by"), required=False)
     version = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
 
 
 class HandOverForm(Refusable):
     """Until when what is empty is under maintenance."""
 
-    ends_at = _moment(_("Until"))
+    ends_at = MomentField(label=_("Until"))
     reason = forms.CharField(label=_("Why"), max_length=MAX_REASON, required=False)
     version = forms.IntegerField(min_value=0, max_value=2**31 - 1, widget=forms.HiddenInput)
 
@@ -251,5 +246,5 @@ class AnswerForm(Refusable):
         ],
         widget=forms.RadioSelect,
     )
-    by = _moment(_("Until when"), required=False)
+    by = MomentField(label=_("Until when"), required=False)
     note = forms.CharField(label=_("Note"), max_length=MAX_NOTE, required=False)

@@ -1,6 +1,5 @@
 """Projects: the list, the page with members and namespaces, and what leads and administrators change."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -29,26 +28,11 @@ from portal.accounts.memberships import add_member, change_role, remove_member
 from portal.accounts.models import Membership, PastMembership, Project
 from portal.accounts.projects import UnableToChangeProject, change_project, create_project
 from portal.lists import Choice, Column, Listing
+from portal.moments import MomentField
 from portal.pages.usage import allowances, costs, held_now
 
 REQUESTS_SHOWN = 10
 PAST_SHOWN = 50
-EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC)
-
-
-class MomentField(forms.DateTimeField):
-    """A date and time in the reader's time zone, as browsers ask for one."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-        formats = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"]
-        super().__init__(widget=widget, input_formats=formats, **kwargs)
-
-    def clean(self, value: Any) -> Any:
-        found = super().clean(value)
-        if found is not None and not EARLIEST <= found <= LATEST:
-            raise forms.ValidationError(_("Choose a time between the years 2000 and 2999."))
-        return found
 
 
 class BindingForm(forms.Form):

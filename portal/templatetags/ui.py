@@ -27,6 +27,7 @@ from django.utils.translation import get_language, gettext, ngettext, pgettext
 
 from portal import money as money_rules
 from portal.explanations import explained
+from portal.moments import MomentInput
 from portal.states import appearance
 
 register = template.Library()
@@ -398,6 +399,9 @@ def form_field(
     widget = field.field.widget
     attrs: dict[str, Any] = {"class": f"{widget.attrs.get('class', '')} {_control_class(field)}".strip()}
     helped = "" if no_help else help_text or field.help_text
+    if isinstance(widget, MomentInput) and not no_help:
+        zone = gettext("In your time zone, %(zone)s.") % {"zone": timezone.get_current_timezone()}
+        helped = f"{helped} {zone}".strip()
     # Django joins the help and the errors by aria-describedby only when it renders the help itself.
     described = [f"{field.auto_id}_helptext"] if helped else []
     if field.errors:

@@ -1,6 +1,6 @@
 """Pages and REST of quotas: who sees and changes them, and that nothing is saved that was not looked at."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -127,7 +127,8 @@ def test_of_two_who_change_it_the_second_is_told_and_loses_nothing(cast: Cast, p
     assert answer.status_code == 409
     assert "ada changed it meanwhile" in page(answer)
     assert answer.context["form"]["note"].value() == "mine"
-    assert ("Limit", "4") in answer.context["differs"]
+    differs = dict(answer.context["differs"])
+    assert (differs["Limit"], differs["When more is asked for"]) == ("4", Action.BLOCK.label)
     seen = looked(client, url, values | {"version": "2"})
     answer = client.post(url, values | {"looked": seen, "step": "save", "version": "2"})
     assert answer.status_code == 303
@@ -135,6 +136,39 @@ def test_of_two_who_change_it_the_second_is_told_and_loses_nothing(cast: Cast, p
     assert (quota.limit, quota.action, quota.version) == ("5", "notify", 3)
     entry = AuditEntry.objects.get(action="quota.change")
     assert ((entry.before or {})["limit"], (entry.after or {})["limit"]) == ("4", "5")
+
+
+def test_its_times_are_the_readers_and_stay_as_they_are_when_nobody_touches_them(
+    cast: Cast, project: Project
+) -> None:
+    begun = datetime(2026, 8, 31, 22, 0, 5, 123456, tzinfo=UTC)
+    quota = quotas.quota(project, "2", valid_from=begun)
+    User.objects.filter(pk=cast.admin.pk).update(time_zone="Europe/Berlin")
+    url, client = reverse("quota-edit", args=[quota.key]), signed_in(cast.admin)
+    told = page(client.get(url))
+    assert 'type="datetime-local" name="valid_from" value="2026-09-01T00:00"' in told
+    assert "In your time zone, Europe/Berlin." in told
+    values = {
+        "version": "1", "limit": "3", "action": "block", "valid_from": "2026-09-01T00:00",
+        "valid_until": "2999-01-01T00:00",
+    }  # fmt: skip
+    client.post(url, values | {"looked": looked(client, url, values), "step": "save"})
+    quota.refresh_from_db()
+    assert (quota.limit, quota.valid_from) == ("3", begun)
+    assert quota.valid_until == datetime(2998, 12, 31, 23, tzinfo=UTC)
+    entry = AuditEntry.objects.get(action="quota.change")
+    assert set(entry.after or {}) == {"limit", "valid_until"}
+    # The clocks leave this one out.
+    answer = client.post(url, values | {"valid_from": "2026-03-29T02:30"})
+    assert (answer.status_code, list(answer.context["form"].errors)) == (422, ["valid_from"])
+
+
+def test_a_minute_sent_by_a_program_is_meant_to_the_letter(cast: Cast, project: Project) -> None:
+    quota = quotas.quota(project, "2", valid_from=datetime(2026, 9, 1, 0, 0, 5, tzinfo=UTC))
+    body = {"limit": "2", "action": "block", "version": 1, "valid_from": "2026-09-01T00:00"}
+    assert client_of(cast.admin).put(f"{API}{quota.key}/", body, content_type=JSON).status_code == 200
+    quota.refresh_from_db()
+    assert quota.valid_from == datetime(2026, 9, 1, tzinfo=UTC)
 
 
 def test_what_a_quota_is_about_does_not_change(cast: Cast, project: Project, other_project: Project) -> None:

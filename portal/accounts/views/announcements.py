@@ -1,11 +1,10 @@
 """Announcements: administrators write them (auditors read along), everybody may put them away."""
 
-from datetime import UTC, datetime
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import ClassVar
 
 from django import forms
 from django.contrib import messages
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -24,26 +23,18 @@ from portal.accounts.announcements import (
 )
 from portal.accounts.audit import source_ip
 from portal.accounts.models import Announcement
+from portal.moments import MomentField
 
 SHOWN = 100
-# The calendar's own ends cannot be reckoned with.
-IN_REACH = (
-    MinValueValidator(datetime(1970, 1, 2, tzinfo=UTC)),
-    MaxValueValidator(datetime(2999, 12, 30, tzinfo=UTC)),
-)
-
-
-class _Moment(forms.DateTimeField):
-    """A time in the reader's zone, to the minute."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
-        super().__init__(required=False, widget=widget, validators=IN_REACH, **kwargs)
 
 
 class AnnouncementForm(forms.ModelForm):  # type: ignore[type-arg] # no subscript at run time
-    starts_at = _Moment(label=gettext_lazy("From"), help_text=gettext_lazy("Empty: at once."))
-    ends_at = _Moment(label=gettext_lazy("Until"), help_text=gettext_lazy("Empty: until somebody ends it."))
+    starts_at = MomentField(
+        label=gettext_lazy("From"), required=False, help_text=gettext_lazy("Empty: at once.")
+    )
+    ends_at = MomentField(
+        label=gettext_lazy("Until"), required=False, help_text=gettext_lazy("Empty: until somebody ends it.")
+    )
 
     class Meta:
         model = Announcement
