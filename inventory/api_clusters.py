@@ -7,7 +7,6 @@ read, only those who read everything are told which.
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -21,7 +20,7 @@ from inventory import bindings, clusters
 from inventory.api import InventoryListView
 from inventory.filters import clean_text
 from inventory.models import Cluster, SyncProblem
-from portal.access import may_administer, may_read_everything
+from portal.access import demand_administrator, may_read_everything
 from portal.accounts import audit
 from portal.accounts.models import ApiToken
 from portal.api import ApiView, Problem
@@ -60,8 +59,7 @@ class Administered(ApiView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        if not may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
+        demand_administrator(self.person)
 
 
 class ClusterSyncView(Administered):

@@ -23,7 +23,7 @@ from inventory.coverage import coverage_of
 from inventory.findings import handling, search, words
 from inventory.models import Cluster, DiagnosisTask, Finding, PlatformChange, PlatformContract
 from inventory.views.findings import FindingRow, finding_rows
-from portal.access import may_administer, may_read_everything
+from portal.access import demand_administrator, may_read_everything
 from portal.accounts import audit
 from portal.accounts.models import ApiToken, User
 from portal.api import ApiView, Problem
@@ -142,8 +142,8 @@ class _Guarded(ApiView):
 
 
 def _guard(person: User, *, changes: bool) -> None:
-    if changes and not may_administer(person):
-        raise PermissionDenied(_("Only platform administrators may do this."))
+    if changes:
+        demand_administrator(person)
     if not may_read_everything(person):
         raise PermissionDenied(_("Only administrators and auditors may see this."))
 

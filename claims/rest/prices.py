@@ -206,8 +206,7 @@ def _readers(view: ApiView) -> None:
 
 
 def _writers(view: ApiView) -> None:
-    if not access.may_administer(view.person):
-        raise PermissionDenied(_("Only platform administrators may do this."))
+    access.demand_administrator(view.person)
 
 
 def _terms(data: Any) -> Terms:

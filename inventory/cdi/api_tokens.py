@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -22,7 +21,7 @@ from inventory.filters import clean_text
 from inventory.models import Cluster
 from inventory.node_api import NodeToken
 from inventory.node_tokens import NodeTokens
-from portal.access import may_administer
+from portal.access import demand_administrator
 from portal.accounts.audit import source_ip
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView, ApiView
@@ -65,8 +64,7 @@ class _Guarded(ApiView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        if not may_administer(self.person):
-            raise PermissionDenied(_("Only platform administrators may do this."))
+        demand_administrator(self.person)
 
 
 PARAMETERS = [

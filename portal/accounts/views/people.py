@@ -6,7 +6,6 @@ from typing import Any
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404
@@ -96,8 +95,7 @@ def person_detail(request: HttpRequest, pk: int) -> HttpResponse:
         request.POST if request.method == "POST" else None, initial={"roles": roles.roles_of(person)}
     )
     if request.method == "POST":
-        if not access.may_administer(reader):
-            raise PermissionDenied(_("Only platform administrators may do this."))
+        access.demand_administrator(reader)
         if form.is_valid():
             try:
                 roles.give_roles(

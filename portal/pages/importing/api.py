@@ -6,7 +6,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema, inline_serializer
-from rest_framework import exceptions, serializers
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -68,8 +68,7 @@ class ImportView(ApiView):
     @extend_schema(request=ImportBody, responses=ImportAnswer)
     def post(self, request: Request) -> Response:
         """Without `apply` a dry run, which tells what would be done. Administrators only."""
-        if not access.may_administer(self.person):
-            raise exceptions.PermissionDenied(_("Only platform administrators may do this."))
+        access.demand_administrator(self.person)
         body = type(ImportBody)(data=request.data)
         body.is_valid(raise_exception=True)
         wanted: dict[str, Any] = body.validated_data
