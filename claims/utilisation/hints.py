@@ -1,96 +1,243 @@
-"""Telling people that they hold a device and hardly use it, by the rule of the cluster's source: with what
-was measured, and never for time that was not."""
+"""Telling people that they hold devices and hardly use them, by the rule of the cluster's source: with what
+was measured, and never for time that was not.
 
-from collections.abc import Sequence
+One hint tells of all devices of a request, however many: of all requests that a person has in a project,
+where these are many, and of all claims of a project that nobody asked for here.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.db import transaction
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.urls import reverse
 from django.utils.translation import gettext_noop
 
-from claims.models import AllocationUse
+from claims.models import AllocationUse, Request, UseCursor
 from claims.requests.news import name_of
 from claims.requests.reminders import people_of
 from claims.utilisation.folding import LATE
 from inventory.models import Cluster, MetricSource
-from portal.accounts.models import Membership, User
+from portal.accounts.models import Membership, Project, User
 from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import tell
-from portal.accounts.notifications.texts import Text
+from portal.accounts.notifications.texts import Text, as_written
+
+# More requests of one person in one project are told of together.
+MOST_APART = 5
+# What becomes idle so soon after the last hint waits for the next one: devices of one job do not all become
+# idle within the same five minutes.
+AGAIN_AFTER = timedelta(hours=6)
+# So many devices and products are named.
+MOST_NAMED = 50
+MOST_PRODUCTS = 5
+
+
+class Group(NamedTuple):
+    """What one hint is about: a request, all requests of a person in a project (no `request_id`), or the
+    claims of a project that are of no request (no `requester_id` either)."""
+
+    project_id: int | None
+    requester_id: int | None = None
+    request_id: int | None = None
+
+    @property
+    def rows(self) -> Q:
+        if self.request_id is not None:
+            return Q(allocation__request=self.request_id)
+        if self.requester_id is not None:
+            return Q(allocation__project=self.project_id, allocation__request__requester=self.requester_id)
+        return Q(allocation__project=self.project_id, allocation__request=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idle:
+    """The devices of a group, added up. `names` of the first of them; `products` by how many."""
+
+    devices: int
+    claims: int
+    requests: int
+    claim: str
+    measured: timedelta
+    mean: float
+    names: Sequence[str]
+    products: Mapping[str, int]
+
+    @property
+    def hours(self) -> str:
+        """Device-hours that were measured."""
+        return f"{self.measured / timedelta(hours=1):.0f}"
 
 
 def look(*, cluster: Cluster, now: datetime) -> int:
-    """Tell everybody whose device has now been idle for long enough, once until it is used again. How many
-    devices that are."""
+    """Tell everybody whose devices have now been idle for long enough, once until they are used again. How
+    many devices that are. Queries are a matter of hints, not of devices."""
     source = MetricSource.objects.filter(cluster=cluster, enabled=True, idle_hours__gt=0).first()
     if source is None:
         return 0
-    rows = AllocationUse.objects.filter(
-        allocation__cluster=cluster,
-        allocation__ended_at=None,
-        final=False,
+    held = AllocationUse.objects.filter(allocation__cluster=cluster, allocation__ended_at=None, final=False)
+    due = held.filter(
         told_at=None,
         low_percent=source.idle_percent,
         low_minutes__gte=60 * source.idle_hours,
         # What was measured long ago says nothing of now.
         low_until__gt=now - LATE,
-    ).select_related("allocation__request__requester", "allocation__request__flavor", "allocation__project")
+    )
     told = 0
-    for row in rows:
+    for group in _groups(due):
         with transaction.atomic():
-            if AllocationUse.objects.filter(pk=row.pk, told_at=None).update(told_at=now):
-                _tell(row, now=now)
-                told += 1
+            # Who adds up, or tells, at the same time has done so before or does it afterwards.
+            UseCursor.objects.select_for_update().filter(cluster=cluster).first()
+            if held.filter(group.rows, told_at__gt=now - AGAIN_AFTER).exists():
+                continue
+            idle = _idle(due.filter(group.rows))
+            if idle.devices:
+                due.filter(group.rows).update(told_at=now)
+                _tell(group, idle, cluster=cluster, now=now)
+                told += idle.devices
     return told
 
 
-def _tell(row: AllocationUse, *, now: datetime) -> None:
-    allocation = row.allocation
-    request = allocation.request
-    measured = {
-        "device": allocation.device_name,
-        "percent": round(row.low_total / row.low_minutes),
-        "long": timedelta(minutes=row.low_minutes),
-    }
-    if request is not None:
-        people: Sequence[User] = people_of(request)
-        subject = Text(
-            gettext_noop(
-                "%(request)s hardly uses %(device)s: %(percent)s %% on average over %(long)s measured."
-            ),
-            request=name_of(request),
-            **measured,
-        )
-        url = reverse("request-detail", args=[request.key])
-    else:
-        # The desk knows the claim's project, and nobody who asked for it.
-        people = _leads(allocation.project_id)
-        subject = Text(
-            gettext_noop(
-                "%(claim)s hardly uses %(device)s: %(percent)s %% on average over %(long)s measured."
-            ),
-            claim=f"{allocation.namespace}/{allocation.claim_name}",
-            **measured,
-        )
-        url = f"{reverse('history')}?{urlencode({'device': allocation.device_name, 'running': 1})}"
+# --- inside ---------------------------------------------------------------------------------------
+
+
+def _groups(due: QuerySet[AllocationUse]) -> list[Group]:
+    found = due.values_list(
+        "allocation__project_id", "allocation__request__requester_id", "allocation__request_id"
+    )
+    together: dict[Group, list[Group]] = defaultdict(list)
+    for group in sorted(set(map(Group._make, found.distinct())), key=repr):
+        together[group._replace(request_id=None)].append(group)
+    return [
+        hint for whole, parts in together.items() for hint in (parts if len(parts) <= MOST_APART else [whole])
+    ]
+
+
+def _idle(rows: QuerySet[AllocationUse]) -> Idle:
+    sums = rows.aggregate(
+        devices=Count("pk"),
+        claims=Count("allocation__claim_uid", distinct=True),
+        requests=Count("allocation__request", distinct=True),
+        namespace=Min("allocation__namespace"),
+        claim=Max("allocation__claim_name"),
+        minutes=Sum("low_minutes"),
+        total=Sum("low_total"),
+    )
+    products = rows.order_by().values_list("allocation__product").annotate(Count("pk"))
+    names = rows.order_by("allocation__device_name", "pk").values_list("allocation__device_name", flat=True)
+    return Idle(
+        devices=sums["devices"],
+        claims=sums["claims"],
+        requests=sums["requests"],
+        claim=f"{sums['namespace']}/{sums['claim']}",
+        measured=timedelta(minutes=sums["minutes"] or 0),
+        mean=sums["total"] / sums["minutes"] if sums["minutes"] else 0.0,
+        names=list(names[:MOST_NAMED]),
+        products=dict(sorted(products, key=lambda found: (-found[1], found[0]))),
+    )
+
+
+def _tell(group: Group, idle: Idle, *, cluster: Cluster, now: datetime) -> None:
+    request, project = None, None
+    if group.request_id is not None:
+        found = Request.objects.select_related("requester", "flavor", "project")
+        request = found.get(pk=group.request_id)
+    if group.project_id is not None:
+        project = Project.objects.get(pk=group.project_id)
     tell(
-        people=people,
+        people=_people(group, request),
         kind=Kind.IDLE,
-        subject=subject,
-        body=Text(gettext_noop("If you no longer need it, please release it: others wait, and it costs.")),
-        url=url,
-        project=allocation.project,
-        key=f"use:{allocation.pk}:{now.isoformat()}",
+        subject=_subject(idle, request, project),
+        body=_body(idle),
+        url=_url(group, idle, request, project, cluster),
+        project=project,
+        key=f"use:{group.project_id}:{group.requester_id}:{group.request_id}:{cluster.pk}:{now.isoformat()}",
         thread=str(request.key) if request else "",
         facts={
             "request": str(request.key) if request else None,
-            "device": allocation.device_name,
-            "mean_percent": round(row.low_total / row.low_minutes, 2),
-            "measured_hours": round(row.low_minutes / 60, 2),
+            "requests": idle.requests,
+            "claims": idle.claims,
+            "devices": idle.devices,
+            "device": idle.names[0] if idle.devices == 1 else None,
+            "device_names": list(idle.names),
+            "products": dict(idle.products),
+            "mean_percent": round(idle.mean, 2),
+            "measured_hours": round(idle.measured / timedelta(hours=1), 2),
         },
         now=now,
     )
+
+
+def _subject(idle: Idle, request: Request | None, project: Project | None) -> Text:
+    percent = round(idle.mean)
+    if idle.devices == 1:
+        one = {"device": idle.names[0], "percent": percent, "long": idle.measured}
+        if request is not None:
+            message = gettext_noop(
+                "%(request)s hardly uses %(device)s: %(percent)s %% on average over %(long)s measured."
+            )
+            return Text(message, request=name_of(request), **one)
+        message = gettext_noop(
+            "%(claim)s hardly uses %(device)s: %(percent)s %% on average over %(long)s measured."
+        )
+        return Text(message, claim=idle.claim, **one)
+    several: dict[str, Any] = {"devices": idle.devices, "percent": percent, "hours": idle.hours}
+    if request is not None or idle.claims == 1:
+        message = gettext_noop(
+            "%(holder)s hardly uses %(devices)s of its devices: %(percent)s %% on average over %(hours)s "
+            "device-hours measured."
+        )
+        return Text(message, holder=name_of(request) if request else idle.claim, **several)
+    several["project"] = project.name if project else "–"
+    if idle.requests:
+        message = gettext_noop(
+            "%(number)s requests in %(project)s hardly use %(devices)s devices: %(percent)s %% on average "
+            "over %(hours)s device-hours measured."
+        )
+        return Text(message, number=idle.requests, **several)
+    message = gettext_noop(
+        "%(number)s claims in %(project)s hardly use %(devices)s devices: %(percent)s %% on average over "
+        "%(hours)s device-hours measured."
+    )
+    return Text(message, number=idle.claims, **several)
+
+
+def _body(idle: Idle) -> Text:
+    if idle.devices == 1:
+        return Text(gettext_noop("If you no longer need it, please release it: others wait, and it costs."))
+    parts = [f"{count} × {product or '–'}" for product, count in idle.products.items()]
+    kept = ", ".join(parts[:MOST_PRODUCTS]) + (", …" if len(parts) > MOST_PRODUCTS else "")
+    return Text(
+        gettext_noop("%(products)s. What you no longer need, please release: others wait, and it costs."),
+        products=as_written(kept),
+    )
+
+
+def _url(group: Group, idle: Idle, request: Request | None, project: Project | None, cluster: Cluster) -> str:
+    """Where they all are."""
+    if request is not None:
+        return reverse("request-detail", args=[request.key])
+    where = {"project": project.slug} if project else {}
+    if group.requester_id is not None:
+        return f"{reverse('request-list')}?{urlencode({**where, 'mine': 1, 'state': 'active'})}"
+    wanted = {**where, "cluster": cluster.name, "running": 1}
+    if idle.devices == 1:
+        wanted["device"] = idle.names[0]
+    return f"{reverse('history')}?{urlencode(wanted)}"
+
+
+def _people(group: Group, request: Request | None) -> Sequence[User]:
+    if request is not None:
+        return people_of(request)
+    person = (
+        User.objects.filter(pk=group.requester_id, is_active=True).first() if group.requester_id else None
+    )
+    # Of claims the desk knows the project, and nobody who asked for them.
+    return [person] if person else _leads(group.project_id)
 
 
 def _leads(project_id: int | None) -> list[User]:

@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from claims.models import Allocation, AllocationUse, Request, UseCursor
 from claims.utilisation import devices, folding, hints, told
@@ -212,6 +214,97 @@ def test_of_a_claim_that_nobody_asked_the_desk_for_the_leads_are_told(lab: Lab, 
     busy(lab, 2, (NOON, NOON + 4 * HOUR))
     looked(lab, NOON + 4 * HOUR)
     assert [note.person for note in Notification.objects.all()] == [lab.cast.lead]
+
+
+def idle(lab: Lab, count: int, **fields: Any) -> None:
+    """So many devices that have now been idle for five hours, each of a claim of its own."""
+    first = Allocation.objects.count()
+    made = Allocation.objects.bulk_create(
+        [
+            Allocation(
+                cluster=lab.cluster, namespace="tides", claim_name=f"claim-{number}", epoch=1,
+                claim_uid=f"uid-{number}", driver="gpu.nvidia.com", pool_name="gpu-01",
+                device_name=f"gpu-{number:05}", request_name="gpu", node_name="gpu-01", started_at=NOON,
+                start_source="observed", product=("L4", "H100", "H100")[number % 3],
+                **{"project": lab.cast.project, **fields},
+            )
+            for number in range(first, first + count)
+        ]
+    )  # fmt: skip
+    AllocationUse.objects.bulk_create(
+        [
+            AllocationUse(
+                allocation=one, started_at=NOON, counted_to=NOON + 5 * HOUR, minutes=300, total=600.0,
+                low_percent=5, low_minutes=300, low_total=600.0, low_since=NOON, low_until=NOON + 5 * HOUR,
+            )
+            for one in made
+        ]
+    )  # fmt: skip
+
+
+def request_of(lab: Lab, number: int) -> Request:
+    return Request.objects.create(
+        project=lab.cast.project, requester=lab.cast.member, cluster=lab.cluster, namespace="tides",
+        state="in-use", device_class="gpu.nvidia.com", count=1, shape="claim", duration=timedelta(hours=8),
+        purpose="harmonic analysis", created_at=NOON, changed_at=NOON, object_name=f"harmonics-{number}",
+    )  # fmt: skip
+
+
+def subjects() -> list[str]:
+    return [str(Text.read(note.subject)) for note in Notification.objects.order_by("pk")]
+
+
+def test_many_devices_of_a_request_are_one_hint(lab: Lab) -> None:
+    read_until(lab, NOON + 5 * HOUR, idle_hours=3, idle_percent=5)
+    idle(lab, 30, request=request_of(lab, 0))
+    assert hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR) == 30
+    (note,) = Notification.objects.all()
+    assert note.person == lab.cast.member
+    (said,) = subjects()
+    assert "hardly uses 30 of its devices: 2 % on average over 150 device-hours measured" in said
+    assert note.body is not None
+    assert str(Text.read(note.body)).startswith("20 × H100, 10 × L4. ")
+    assert hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR + MINUTE) == 0
+    # What follows within hours waits, and is one hint as well.
+    idle(lab, 4, request=Request.objects.get())
+    assert hints.look(cluster=lab.cluster, now=NOON + 6 * HOUR) == 0
+    AllocationUse.objects.update(low_until=NOON + 11 * HOUR)
+    assert hints.look(cluster=lab.cluster, now=NOON + 11 * HOUR + MINUTE) == 4
+    assert len(subjects()) == 2
+
+
+def test_many_requests_of_a_person_are_one_hint_and_few_are_one_each(lab: Lab) -> None:
+    read_until(lab, NOON + 5 * HOUR, idle_hours=3, idle_percent=5)
+    for number in range(hints.MOST_APART):
+        idle(lab, 2, request=request_of(lab, number))
+    hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR)
+    assert len(subjects()) == hints.MOST_APART
+    AllocationUse.objects.update(told_at=None)
+    Notification.objects.all().delete()
+    idle(lab, 2, request=request_of(lab, 99))
+    assert hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR + MINUTE) == 12
+    assert subjects() == [
+        "6 requests in Tidal models hardly use 12 devices: 2 % on average over 60 device-hours measured."
+    ]
+
+
+def test_a_fleet_that_is_idle_is_one_hint_and_takes_no_more_queries_than_one_device(lab: Lab) -> None:
+    read_until(lab, NOON + 5 * HOUR, idle_hours=3, idle_percent=5)
+
+    def queries(count: int) -> int:
+        Allocation.objects.all().delete()
+        Notification.objects.all().delete()
+        idle(lab, count)
+        with CaptureQueriesContext(connection) as asked:
+            assert hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR) == count
+        return len(asked)
+
+    few = queries(2)
+    assert queries(1_500) <= few
+    assert subjects()[-1] == (
+        "1500 claims in Tidal models hardly use 1500 devices: 2 % on average over 7500 device-hours measured."
+    )
+    assert {note.person for note in Notification.objects.all()} == {lab.cast.lead}
 
 
 # --- who sees what ----------------------------------------------------------------------------------
