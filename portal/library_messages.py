@@ -11,6 +11,14 @@ MESSAGES: Sequence[str | tuple[str, str]] = (
         "This password is too short. It must contain at least %d character.",
         "This password is too short. It must contain at least %d characters.",
     ),
+    # Said with another word for "you" than everything else here.
+    (
+        "Your password must contain at least %(min_length)d character.",
+        "Your password must contain at least %(min_length)d characters.",
+    ),
+    "Your password can’t be too similar to your other personal information.",
+    "Your password can’t be a commonly used password.",
+    "Your password can’t be entirely numeric.",
     # Django REST framework
     "A valid biginteger is required.",
     "Integer value too large to convert to float",

@@ -181,6 +181,11 @@ def askable(*, user: User, project: Project | None) -> list[Flavor]:
     return list(rows.order_by("position", "name", "pk"))
 
 
+def flavor_names(user: User) -> dict[str, str]:
+    """What flavors that the reader may see are called, by what programs call them."""
+    return dict(Flavor.objects.visible_to(user).values_list("slug", "name"))
+
+
 def waiting_for(flavors: Sequence[int]) -> Mapping[int, int]:
     """How many requests wait for a device of each flavor (by primary key) now."""
     rows = Request.objects.filter(flavor__in=flavors, state=Request.State.WAITING_FOR_DEVICE)

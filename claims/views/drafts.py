@@ -15,6 +15,7 @@ from claims.asks.drafts import UnableToKeep, get_draft_or_404
 from claims.asks.forms import RequestForm
 from claims.asks.judging import FIELDS, parse_key, projects_for
 from claims.asks.values import UnableToSubmit
+from claims.catalogue.offers import flavor_names
 from claims.models import Draft
 from claims.views.requests import form_page
 from portal import htmx
@@ -26,9 +27,12 @@ from portal.accounts.audit import source_ip
 def draft_list(request: HttpRequest) -> HttpResponse:
     """The reader's own."""
     user = person(request)
+    projects = projects_for(user)
     context = {
         "rows": Draft.objects.filter(owner=user).order_by("-changed_at", "-pk"),
-        "can_request": bool(projects_for(user)),
+        "can_request": bool(projects),
+        "projects": {project.slug: project.name for project in projects},
+        "flavors": flavor_names(user),
     }
     return render(request, "claims/draft_list.html", context)
 

@@ -15,6 +15,7 @@ from claims.asks.forms import RequestForm
 from claims.asks.judging import FIELDS, projects_for
 from claims.asks.saved import UnableToSave, get_saved_or_404
 from claims.asks.saved_forms import SavingForm
+from claims.catalogue.offers import flavor_names
 from claims.models import SavedRequest
 from claims.views.requests import form_page
 from portal import htmx
@@ -33,6 +34,7 @@ def saved_list(request: HttpRequest) -> HttpResponse:
         "rows": rows.order_by("name", "pk"),
         "changeable": set(SavedRequest.objects.all().changeable_by(user).values_list("pk", flat=True)),
         "can_request": bool(projects_for(user)),
+        "flavors": flavor_names(user),
     }
     return render(request, "claims/saved_list.html", context)
 

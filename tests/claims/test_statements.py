@@ -291,6 +291,21 @@ def test_finance_closes_a_month_on_the_pages(
     assert client.get(reverse("statement-detail", args=["2026-99", "tides"])).status_code == 404
 
 
+def test_its_period_is_told_in_the_organisations_zone_whatever_the_readers_is(
+    client: Client, tides: Project, finn: User
+) -> None:
+    User.objects.filter(pk=finn.pk).update(time_zone="Asia/Shanghai")
+    client.force_login(finn)
+    address = reverse("statement-detail", args=["2026-03", "tides"])
+    for told in (
+        client.get(address),
+        client.get(address, {"print": "1"}),
+    ):
+        assert ">2026-03-01 00:00</time> – <time" in told.content.decode()
+    cost = client.get(reverse("cost"), {"from": "2026-03-01", "to": "2026-03-31"}).content.decode()
+    assert "From 2026-03-01 00:00 until before 2026-04-01 00:00, UTC." in cost
+
+
 @pytest.mark.parametrize(
     ("typed", "field"),
     [
