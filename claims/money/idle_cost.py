@@ -1,14 +1,16 @@
 """Idle time as charges: on the operator's account, each stretch for itself; and, where somebody decides so,
-passed on to who used devices in that month, as marked charges that come to the same.
+passed on to who used devices in that month, as marked charges that come to the same. What turns out otherwise
+after the operator's month was closed is corrected there, and not passed on.
 
 What is idle is the ledger's to say (`claims.ledger.conservation`): there, not held, to be had, and seen.
 """
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from fractions import Fraction
+from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -18,8 +20,9 @@ from claims.ledger.audit import pieces
 from claims.ledger.conservation import idle
 from claims.ledger.published import DeviceName, World
 from claims.models import Charge, Statement
-from claims.money import rollup
+from claims.money import announcing, rollup
 from claims.money.books import IDLE, Kind, PriceList, price_list
+from claims.money.correcting import AT_ONCE, Key, closed_from, correct
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
 from inventory.models import Cluster, Device, DeviceProfile
@@ -41,17 +44,14 @@ class UnableToPassOn(Exception):
 
 def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | None = None) -> int:
     """Make the idle charges of a month what they should be; how many there are: none where no price book has
-    a price for idle time. Nothing changes once the month of the operator is closed."""
+    a price for idle time. Once the month of the operator is closed, the difference is corrected in the
+    operator's next open month instead."""
     prices = prices or price_list()
-    start, end = month.bounds(zone)
-    closed = Statement.objects.filter(project=None, month=str(month), state=Statement.State.CLOSED)
-    if closed.exists():
-        return 0
-    wanted: dict[tuple[str, int], Charge] = {}
-    if any(rule.use == IDLE for book in prices.books for rule in book.rules):
-        for cluster in Cluster.objects.all():
-            for charge in _charges(cluster, prices, month=month, start=start, end=min(end, now), now=now):
-                wanted[charge.source, charge.started_us] = charge
+    closed = closed_from(month)
+    if (None, str(month)) in closed:
+        _correct(month, zone, closed, prices, now=now)
+        return Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).count()
+    wanted = _wanted(month, zone, prices, now=now)
     stored = {
         (charge.source, charge.started_us): charge
         for charge in Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month))
@@ -65,15 +65,88 @@ def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | 
     return len(wanted)
 
 
+def _correct(
+    month: Month,
+    zone: tzinfo,
+    closed: Collection[tuple[int | None, str]],
+    prices: PriceList,
+    *,
+    now: datetime,
+) -> None:
+    """What a device was when its idle time was billed, it was: what it is by now is no reason to correct."""
+    frozen: dict[Key, tuple[int, str]] = {}
+    was: dict[str, tuple[str, str, str]] = {}
+    columns = ("source", "started_us", "pk", "content", "product", "profile_digest", "hardware_id")
+    rows = Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).order_by("started_us")
+    for source, start, pk, content, *looks in rows.values_list(*columns).iterator(chunk_size=5_000):
+        frozen[source, start, None] = pk, content
+        was.setdefault(source, (looks[0], looks[1], looks[2]))
+    wanted = _wanted(month, zone, prices, now=now, was=was)
+    late: dict[Key, Charge] = {(source, start, None): charge for (source, start), charge in wanted.items()}
+    with transaction.atomic():
+        corrected = correct(
+            month=month,
+            bounds=(us(month.start(zone)), us(month.next().start(zone))),
+            closed=closed,
+            frozen=frozen,
+            late=late,
+            sources={key[0] for key in frozen.keys() | late.keys()} | _corrected_before(month),
+        )
+    if corrected:
+        announcing.corrections(month=month, now=now)
+
+
+def _corrected_before(month: Month) -> set[str]:
+    """Sources of idle time of that month that was corrected: also what is idle no more."""
+    rows = Charge.objects.filter(
+        kind=Charge.Kind.CORRECTION, project=None, use=IDLE, month__gt=str(month), note=str(month)
+    )
+    return set(rows.values_list("source", flat=True))
+
+
+def _wanted(
+    month: Month,
+    zone: tzinfo,
+    prices: PriceList,
+    *,
+    now: datetime,
+    was: Mapping[str, tuple[str, str, str]] | None = None,
+) -> dict[tuple[str, int], Charge]:
+    """The idle charges of a month by what is known now. `was`: product, profile and hardware id of sources
+    that are known already."""
+    start, end = month.bounds(zone)
+    if not any(rule.use == IDLE for book in prices.books for rule in book.rules):
+        return {}
+    return {
+        (charge.source, charge.started_us): charge
+        for cluster in Cluster.objects.all()
+        for charge in _charges(
+            cluster, prices, month=month, start=start, end=min(end, now), now=now, was=was or {}
+        )
+    }
+
+
 def _charges(
-    cluster: Cluster, prices: PriceList, *, month: Month, start: datetime, end: datetime, now: datetime
+    cluster: Cluster,
+    prices: PriceList,
+    *,
+    month: Month,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    was: Mapping[str, tuple[str, str, str]],
 ) -> Iterator[Charge]:
     world = World.load(cluster, us(now))
     kinds = _kinds(cluster, world)
+    capacities = _capacities({profile for _product, profile, _hardware in was.values()})
     lower, upper = us(start), us(end)
     for piece, members, blanks in pieces(cluster, now, world=world):
+        source = hashlib.sha256(f"idle/{cluster.pk}/{piece.name}".encode()).hexdigest()
         # What partitions are cut from is priced as the whole.
         kind, hardware = next((kinds[name] for name in members if name in kinds), (Kind(use=IDLE), ""))
+        if source in was:
+            product, profile, hardware = was[source]
+            kind = Kind(use=IDLE, product=product, profile=profile, capacity=capacities.get(profile, {}))
         for since, until, share in idle(piece, blanks):
             first_us = max(since, lower)
             last_us = max(min(until, upper), first_us)
@@ -85,7 +158,7 @@ def _charges(
                 values["quantity"] = rate.quantity * share
                 charge = Charge(
                     kind=Charge.Kind.IDLE,
-                    source=hashlib.sha256(f"idle/{cluster.pk}/{piece.name}".encode()).hexdigest(),
+                    source=source,
                     month=str(month),
                     started_us=us(first),
                     ended_us=us(last),
@@ -115,8 +188,7 @@ def _kinds(cluster: Cluster, world: World) -> Mapping[DeviceName, tuple[Kind, st
         for driver, pool, name, hardware, product, digest, capacity in rows.iterator()
     }  # fmt: skip
     gone = {name: looks for name, looks in world.looks.items() if name not in here}
-    digests = {looks.profile for looks in gone.values()}
-    capacities = dict(DeviceProfile.objects.filter(digest__in=digests).values_list("digest", "capacity"))
+    capacities = _capacities({looks.profile for looks in gone.values()})
     return here | {
         name: (
             Kind(
@@ -129,6 +201,15 @@ def _kinds(cluster: Cluster, world: World) -> Mapping[DeviceName, tuple[Kind, st
         )
         for name, looks in gone.items()
     }
+
+
+def _capacities(digests: set[str]) -> dict[str, Any]:
+    """Of profiles, by their digests."""
+    found: dict[str, Any] = {}
+    for first in range(0, len(ordered := sorted(digests)), AT_ONCE):
+        some = DeviceProfile.objects.filter(digest__in=ordered[first : first + AT_ONCE])
+        found |= dict(some.values_list("digest", "capacity"))
+    return found
 
 
 def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:

@@ -34,13 +34,14 @@ def add_book(
     actor: User | None = None,
 ) -> PriceBook:
     """Add a book with its prices, or nothing at all. `rows` have COLUMNS; an empty class or product means
-    any. Raises UnableToAddBook."""
+    any; it begins no earlier than the last closed month ends. Raises UnableToAddBook."""
     try:
         money.exponent(currency)
     except money.InvalidCurrency as error:
         raise UnableToAddBook(str(error)) from error
     if not rows:
         raise UnableToAddBook(_("A price book needs at least one price."))
+    _check_nothing_is_closed(valid_from)
     prices = [_price(row, number) for number, row in enumerate(rows, start=1)]
     targets = [(price.device_class, price.product) for price in prices]
     if twice := next((target for target in targets if targets.count(target) > 1), None):
@@ -73,12 +74,7 @@ def publish(
 ) -> PriceBook:
     """Put a book into force from `valid_from` on, for good. What is closed was rated by other books, so it
     begins no earlier than the last closed month ends. Raises UnableToAddBook."""
-    closed = Statement.objects.filter(state=Statement.State.CLOSED).order_by("-ends_at").first()
-    if closed is not None and valid_from < closed.ends_at:
-        raise UnableToAddBook(
-            _("%(month)s is closed: new prices hold from its end on, at the earliest.")
-            % {"month": closed.month}
-        )
+    _check_nothing_is_closed(valid_from)
     try:
         with transaction.atomic():
             book = PriceBook.objects.create(
@@ -119,6 +115,16 @@ def publish(
     except IntegrityError as error:
         raise UnableToAddBook(_("Another book begins at that very moment.")) from error
     return book
+
+
+def _check_nothing_is_closed(valid_from: datetime) -> None:
+    """Raises UnableToAddBook where what is closed would have been rated by the book."""
+    closed = Statement.objects.filter(state=Statement.State.CLOSED).order_by("-ends_at").first()
+    if closed is not None and valid_from < closed.ends_at:
+        raise UnableToAddBook(
+            _("%(month)s is closed: new prices hold from its end on, at the earliest.")
+            % {"month": closed.month}
+        )
 
 
 def _price(row: Mapping[str, str | None], number: int) -> Price:

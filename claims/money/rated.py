@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
-from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -16,9 +15,10 @@ from django.db import transaction
 from django.db.models import Q
 
 from claims.history.curves import us
-from claims.models import Allocation, Charge, Consumer, Statement
+from claims.models import Allocation, Charge, Consumer
 from claims.money import rollup
 from claims.money.books import PriceList, price_list
+from claims.money.correcting import Key, closed_from, correct
 from claims.money.months import Month
 from claims.money.ownership import Owners
 from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
@@ -27,9 +27,6 @@ from portal import bulk
 
 CHUNK = 1_000
 _FIELDS = [field.name for field in Charge._meta.concrete_fields if field.attname in (*CONTENT, "content")]
-# What a correction says itself; all else is as in what it corrects.
-_OWN = ("kind", "month", "fixed", "origin_id", "note", "list_micros", "discount_micros", "rule")
-_Key = tuple[str, int, int | None]
 
 
 @dataclass
@@ -96,8 +93,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.owners = Owners()
         self.start, self.end = (us(at) for at in self.month.bounds(self.zone))
-        closed = Statement.objects.filter(state=Statement.State.CLOSED, month__gte=str(self.month))
-        self.closed = set(closed.values_list("project_id", "month"))
+        self.closed = closed_from(self.month)
 
     def chunks(self) -> Iterator[list[Row]]:
         touching = Q(ended_us=None) | Q(ended_us__gt=self.start)
@@ -112,7 +108,7 @@ class _Work:
         rater = Rater(
             prices=self.prices, zone=self.zone, owners=self.owners, stays=stays_of(rows, self.prices)
         )
-        wanted: dict[_Key, Charge] = {}
+        wanted: dict[Key, Charge] = {}
         for row in rows:
             for charge in rater.charges(row, month=self.month):
                 wanted[charge.source, charge.started_us, charge.project_id] = charge
@@ -133,9 +129,9 @@ class _Work:
         for chunk in _chunks(sorted(gone)):
             self.settle({}, chunk)
 
-    def settle(self, wanted: dict[_Key, Charge], sources: Collection[str]) -> None:
+    def settle(self, wanted: dict[Key, Charge], sources: Collection[str]) -> None:
         """Have the charges of some sources be these."""
-        stored: dict[_Key, tuple[int, str]] = {}
+        stored: dict[Key, tuple[int, str]] = {}
         for chunk in _chunks(sorted(sources)):
             rows = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month), source__in=chunk)
             columns = ("source", "started_us", "project_id", "pk", "content")
@@ -185,76 +181,20 @@ class _Work:
     def _is_closed(self, project: int | None) -> bool:
         return (project, str(self.month)) in self.closed
 
-    # --- what was closed already ------------------------------------------------------------------------
-
     def _correct(
         self,
-        frozen: Mapping[_Key, tuple[int, str]],
-        late: Mapping[_Key, Charge],
+        frozen: Mapping[Key, tuple[int, str]],
+        late: Mapping[Key, Charge],
         sources: Collection[str],
     ) -> None:
-        """Write the difference between what was closed and what it should have been, per source, payer and
-        currency, into the payer's next open month."""
-        told: dict[tuple[str, int | None, str], list[Charge]] = defaultdict(list)
-        corrections = Charge.objects.filter(
-            kind=Charge.Kind.CORRECTION, started_us__gte=self.start, started_us__lt=self.end
+        self.told.corrected += correct(
+            month=self.month,
+            bounds=(self.start, self.end),
+            closed=self.closed,
+            frozen=frozen,
+            late=late,
+            sources=sources,
         )
-        for chunk in _chunks(sorted(sources)):
-            for row in corrections.filter(source__in=chunk):
-                told[row.source, row.project_id, row.currency].append(row)
-        # What is the same as when it was closed, and was never corrected, comes to no difference.
-        closed = {key: content for key, (_pk, content) in frozen.items()}
-        differing = closed.items() ^ {(key, charge.content) for key, charge in late.items()}
-        doubtful = {key[0] for key, _content in differing} | {source for source, _payer, _currency in told}
-        if not doubtful:
-            return
-        old: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
-        new: dict[tuple[str, int | None, str], Fraction] = defaultdict(Fraction)
-        first: dict[tuple[str, int | None, str], Charge] = {}
-        pks = [pk for key, (pk, _content) in frozen.items() if key[0] in doubtful]
-        named = Charge.objects.filter(pk__in=pks).order_by("started_us", "pk")
-        shoulds = [charge for key, charge in late.items() if key[0] in doubtful]
-        for charges, sums in ((named, old), (shoulds, new)):
-            for charge in charges:
-                key = charge.source, charge.project_id, charge.currency
-                sums[key] += charge.amount() or 0
-                first.setdefault(key, charge)
-        for key in old.keys() | new.keys() | told.keys():
-            self._one_correction(key, old[key], new[key], first.get(key), told[key])
-
-    def _one_correction(
-        self,
-        key: tuple[str, int | None, str],
-        old: Fraction,
-        new: Fraction,
-        first: Charge | None,
-        told: Sequence[Charge],
-    ) -> None:
-        kept = sum((row.fixed or 0 for row in told if row.closed), start=Fraction(0))
-        pending = [row for row in told if not row.closed]
-        difference = new - old - kept
-        if sum((row.fixed or 0 for row in pending), start=Fraction(0)) == difference:
-            return
-        self.told.corrected += 1
-        if first is None:
-            first = told[0]
-        Charge.objects.filter(pk__in=[row.pk for row in pending]).delete()
-        if not difference:
-            return
-        month = self.month.next()
-        while (key[1], str(month)) in self.closed:
-            month = month.next()
-        values = {name: getattr(first, name) for name in CONTENT if name not in _OWN}
-        charge = Charge(
-            **values,
-            kind=Charge.Kind.CORRECTION,
-            month=str(month),
-            fixed=difference,  # type: ignore[misc] # the field takes fractions
-            origin_id=first.pk if first.kind == Charge.Kind.USAGE else first.origin_id,
-            note=str(self.month),
-        )
-        charge.content = content_of(charge)
-        charge.save()
 
 
 def stays_of(rows: Sequence[Row], prices: PriceList) -> Stays:

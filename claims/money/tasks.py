@@ -13,9 +13,10 @@ from django.utils import timezone
 
 from claims.models import ChargeMonth, CostCentre, PriceBook, Statement
 from claims.money import announcing, budgets, centres, rollup, touched
+from claims.money.correcting import closed_from
 from claims.money.idle_cost import rate_idle
 from claims.money.months import Month, zone_named
-from claims.money.rated import rate_claims, rate_month
+from claims.money.rated import Rated, rate_claims, rate_month
 from inventory.models import NamespaceBinding
 from portal.accounts.models import Project
 from portal.sole import sole
@@ -45,19 +46,24 @@ def rate_changed(*, now: datetime) -> list[Month]:
     month, done = Month.of(now, zone), []
     for _number in range(MONTHS):
         # Once a day everything is rated in any case: it mends what nobody could tell.
-        if _rate(month, (_fingerprint(), f"{now:%Y-%m-%d}"), written, zone=zone, now=now):
+        if _rate(month, (_fingerprint(), f"{now:%Y-%m-%d}"), written, zone=zone, now=now) is not None:
             done.append(month)
-        # Idle time grows with every moment: now and then is enough before the month is reviewed.
-        if cache.add(f"claims:idle:{month}", 1, timeout=IDLE_EVERY):
+        # Idle time grows with every moment: now and then is enough before the month is reviewed, and what is
+        # learnt of a closed one is corrected once a day.
+        every = LATE_EVERY if (None, str(month)) in closed_from(month) else IDLE_EVERY
+        if cache.add(f"claims:idle:{month}", 1, timeout=every):
             rate_idle(month=month, zone=zone, now=now)
         month = month.previous()
-    # Earlier months change seldom: by what comes late, or by a binding that is entered for long ago.
-    done += [
-        earlier
-        for earlier in _charged(before=month.next())
-        if cache.add(f"claims:late:{earlier}", 1, timeout=LATE_EVERY)
-        and _rate(earlier, (_fingerprint(), ""), written, zone=zone, now=now)
-    ]
+    # Earlier months change seldom: by what comes late, or by a binding that is entered for long ago. What was
+    # used then was not idle.
+    for earlier in _charged(before=month.next()):
+        if not cache.add(f"claims:late:{earlier}", 1, timeout=LATE_EVERY):
+            continue
+        told = _rate(earlier, (_fingerprint(), ""), written, zone=zone, now=now)
+        if told is not None:
+            done.append(earlier)
+        if told is not None and not told.nothing:
+            rate_idle(month=earlier, zone=zone, now=now)
     _forget(written, now=now, zone=zone)
     rollup.refresh(zone=zone)
     return done
@@ -65,23 +71,23 @@ def rate_changed(*, now: datetime) -> list[Month]:
 
 def _rate(
     month: Month, otherwise: tuple[str, str], written: dict[int, int], *, zone: tzinfo, now: datetime
-) -> bool:
-    """Whether anything that prices the month has changed since it was rated last; then it is now: all of it,
+) -> Rated | None:
+    """Rate the month if anything that prices it has changed since it was rated last (else None): all of it,
     unless only the ledger is another, and it is known where."""
     key, state = _key(month), (otherwise, written)
     known = cache.get(key)
     if known == state:
-        return False
+        return None
     found = None
     if isinstance(known, tuple) and known[0] == otherwise:
         found = touched.since(known[1], written)
     if found is None:
-        rate_month(month=month, zone=zone)
+        told = rate_month(month=month, zone=zone)
     else:
-        rate_claims(month=month, zone=zone, claims=found.claims, gone=found.gone)
+        told = rate_claims(month=month, zone=zone, claims=found.claims, gone=found.gone)
     announcing.corrections(month=month, now=now)
     cache.set(key, state, timeout=None)
-    return True
+    return told
 
 
 def _forget(written: dict[int, int], *, now: datetime, zone: tzinfo) -> None:

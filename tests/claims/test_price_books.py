@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from claims.models import Price, PriceBook
+from claims.models import Price, PriceBook, Statement
 from claims.money.price_books import UnableToAddBook, add_book
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import NOW
@@ -47,6 +47,16 @@ def test_two_books_cannot_begin_at_once() -> None:
     with pytest.raises(UnableToAddBook, match="very moment"):
         add_book(name="b", currency="EUR", valid_from=NOW, rows=[GOOD], now=NOW)
     add_book(name="c", currency="EUR", valid_from=NOW + timedelta(days=1), rows=[GOOD], now=NOW)
+
+
+def test_no_book_begins_in_a_month_that_is_closed() -> None:
+    Statement.objects.create(
+        project=None, month="2026-03", zone="UTC", starts_at=NOW - timedelta(days=31), ends_at=NOW,
+        state="closed", closed_at=NOW, digest="x",
+    )  # fmt: skip
+    with pytest.raises(UnableToAddBook, match="2026-03 is closed"):
+        add_book(name="a", currency="EUR", valid_from=NOW - timedelta(seconds=1), rows=[GOOD], now=NOW)
+    add_book(name="b", currency="EUR", valid_from=NOW, rows=[GOOD], now=NOW)
 
 
 def test_a_book_is_added_from_a_file_and_listed(tmp_path: Path) -> None:
