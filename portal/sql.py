@@ -1,15 +1,17 @@
 """Expressions that both databases understand, each in its own words."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import connection, models
 from django.db.models.expressions import RawSQL
 from django.db.models.lookups import Exact
 from django.db.models.sql.compiler import SQLCompiler
+
+T = TypeVar("T")
 
 
 class Microseconds(models.Func):
@@ -111,3 +113,10 @@ def has_items(column: str, items: Mapping[str, str]) -> models.Q:
 
 
 _EXTRACT: Mapping[str, Any] = {"function": "JSON_EXTRACT", "output_field": models.TextField()}
+
+
+def chunks(values: Iterable[T], size: int = 500) -> Iterator[Sequence[T]]:
+    """Slices of at most `size`: databases bound the number of parameters of a statement."""
+    listed = list(values)
+    for start in range(0, len(listed), size):
+        yield listed[start : start + size]

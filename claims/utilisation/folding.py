@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import Q
 
 from claims.models import Allocation, AllocationUse, UseCursor
-from inventory.mirror.turn import chunks
 from inventory.models import Cluster, DeviceUse, MetricSource
 from inventory.telemetry.slots import HOUR, SLOT, floor, within
 from inventory.telemetry.use import settled
 from portal import bulk
+from portal.sql import chunks
 
 # The ledger may learn of an end later than use is read.
 LATE = timedelta(hours=6)

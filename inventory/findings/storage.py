@@ -1,9 +1,8 @@
 """Keeps what rules found: opens, refreshes and resolves findings, in one transaction per cluster."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
 
 from django.db import transaction
 
@@ -11,6 +10,7 @@ from inventory.findings import news
 from inventory.findings.model import Found, Rule
 from inventory.models import Cluster, DiagnosisTask, Finding, RuleState
 from inventory.signals import findings_opened
+from portal.sql import chunks
 
 BATCH = 500
 _TOLD = ("severity", "object_kind", "namespace", "name", "code", "since")
@@ -160,11 +160,11 @@ def _write(work: _Work, *, now: datetime) -> None:
     Finding.objects.bulk_create(work.new, batch_size=BATCH)
     Finding.objects.bulk_update(work.changed, _UPDATED, batch_size=BATCH)
     Finding.objects.bulk_update(work.unknown, ["unknown_since"], batch_size=BATCH)
-    for pks in _chunks(work.seen):
+    for pks in chunks(work.seen, 5000):
         Finding.objects.filter(pk__in=pks).update(last_seen_at=now, unknown_since=None)
-    for pks in _chunks(work.resolved):
+    for pks in chunks(work.resolved, 5000):
         Finding.objects.filter(pk__in=pks).update(resolved_at=now, unknown_since=None)
-    for pks in _chunks(work.forgotten):
+    for pks in chunks(work.forgotten, 5000):
         Finding.objects.filter(pk__in=pks).delete()
 
 
@@ -219,9 +219,3 @@ def _save_states(
     if gone:
         Finding.objects.filter(cluster=cluster, kind__in=gone, resolved_at=None).update(resolved_at=now)
         RuleState.objects.filter(cluster=cluster, kind__in=gone).delete()
-
-
-def _chunks(pks: Sequence[int], size: int = 5000) -> Iterator[list[int]]:
-    rest = iter(pks)
-    while chunk := list(islice(rest, size)):
-        yield chunk

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.mirror.turn import Kind, Moment, Source, Turn, parse_time
 from inventory.models import ArchivedObject, Observation, Pod
 from portal.dra import model as dra
+from portal.sql import chunks
 
 # The cluster's times are whole seconds, ours are not: what is less apart may be in either order.
 CLOCK_STEP = timedelta(seconds=2)

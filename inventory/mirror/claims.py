@@ -16,9 +16,10 @@ from inventory.mirror import beginnings, consumption, departures, units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
-from inventory.mirror.turn import Kind, Moment, Placed, Source, Turn, chunks, parse_time
+from inventory.mirror.turn import Kind, Moment, Placed, Source, Turn, parse_time
 from inventory.models import Claim, ClaimDevice, Device, DeviceProfile
 from portal.dra import model as dra
+from portal.sql import chunks
 
 _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "spec", "status", "deleted_at"),

@@ -10,9 +10,10 @@ from inventory.mirror import matching
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
 from inventory.mirror.kind import Change, MirroredKind, save
-from inventory.mirror.turn import Turn, chunks, parse_time
+from inventory.mirror.turn import Turn, parse_time
 from inventory.models import DeviceClass
 from portal.dra import model as dra
+from portal.sql import chunks
 
 _COLUMNS = [
     *("uid", "resource_version", "spec", "labels", "annotations", "extended_resource_name", "created_at"),

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from inventory.mirror.turn import chunks
 from inventory.models import Device, Pod, Pool
+from portal.sql import chunks
 
 # As in a Pod's status (`ResourceHealth.health`).
 UNHEALTHY = "Unhealthy"

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from inventory.mirror.turn import chunks
 from inventory.models import Pool, ResourceSlice
 from portal.dra import model as dra
+from portal.sql import chunks
 
 # {"set/counter": {"used": "1", "total": "8"}}, quantities as in the API.
 Counters = Mapping[str, Mapping[str, str]]

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from inventory import plugins
 from inventory.mirror import reach
 from inventory.mirror.kind import save
-from inventory.mirror.turn import Turn, chunks
+from inventory.mirror.turn import Turn
 from inventory.models import CountedUnits, Device, Node, Pod, Stream
+from portal.sql import chunks
 
 FINISHED = ("Succeeded", "Failed")
 MOST = 2**31 - 1

@@ -12,8 +12,9 @@ from django.db import transaction
 from inventory.mirror.batches import Item, Key
 from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind
-from inventory.mirror.turn import Turn, chunks, parse_time
+from inventory.mirror.turn import Turn, parse_time
 from inventory.models import Pod, PodEvent
+from portal.sql import chunks
 
 # Which Events are asked for.
 FIELD_SELECTOR = "involvedObject.kind=Pod,type=Warning"

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from django.db.models import Model
 
 from inventory.mirror.batches import Item, Key
-from inventory.mirror.turn import Turn, chunks
+from inventory.mirror.turn import Turn
 from portal import bulk
+from portal.sql import chunks
 
 # Rows in one statement; Django makes it less where the database allows fewer parameters.
 WRITE_BATCH = 500

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inventory.identity import is_identity
-from inventory.mirror.turn import Turn, chunks
+from inventory.mirror.turn import Turn
 from inventory.models import ClassProfile, Device, DeviceClass, DeviceProfile
 from portal.dra.cel import (
     EVERYTHING,
@@ -20,6 +20,7 @@ from portal.dra.cel import (
 )
 from portal.dra.features import Features
 from portal.dra.quantity import InvalidQuantity, Quantity
+from portal.sql import chunks
 
 _FIELDS = {
     "string": "string",

@@ -9,8 +9,9 @@ from inventory.mirror import units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind, save
-from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.mirror.turn import Kind, Moment, Source, Turn, parse_time
 from inventory.models import Node
+from portal.sql import chunks
 
 # Fields of a node that decide the state of its devices.
 _DECISIVE = ("ready", "unschedulable", "taints", "labels")

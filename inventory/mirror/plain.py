@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import msgspec
 
 from inventory.mirror.kind import Change, MirroredKind, Obj, Row, save
-from inventory.mirror.turn import Turn, chunks
+from inventory.mirror.turn import Turn
+from portal.sql import chunks
 
 
 class Metadata(msgspec.Struct, rename="camel"):

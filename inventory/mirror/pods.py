@@ -12,9 +12,10 @@ from inventory.mirror.decoding import decode_core
 from inventory.mirror.kind import Change, MirroredKind, save
 from inventory.mirror.nodes import is_extended_resource
 from inventory.mirror.plain import Owner, owner_columns
-from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks, parse_time
+from inventory.mirror.turn import Kind, Moment, Source, Turn, parse_time
 from inventory.models import Node, Pod, PodEvent
 from portal.dra.quantity import InvalidQuantity, Quantity
+from portal.sql import chunks
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 # Longer than any registry takes.

@@ -4,11 +4,11 @@ usable?"""
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from inventory.mirror.turn import chunks
 from inventory.models import Device, Node, ResourceSlice
 from portal.dra import model as dra
 from portal.dra import nodeselector
 from portal.dra.taints import PREVENTING
+from portal.sql import chunks
 
 Reason = Device.Reason
 

@@ -16,12 +16,13 @@ from inventory.mirror.decoding import decode_dra
 from inventory.mirror.devices import Arrival, DeviceRow, Published
 from inventory.mirror.kind import Change, MirroredKind, Unusable, save
 from inventory.mirror.taint_rules import Rules
-from inventory.mirror.turn import Turn, chunks
+from inventory.mirror.turn import Turn
 from inventory.models import Device, DeviceProfile, Pool, ResourceSlice
 from portal.bulk import Encoded
 from portal.dra import model as dra
 from portal.dra.pools import Pools, missing_gate
 from portal.dra.taints import TaintRules
+from portal.sql import chunks
 
 PoolKey = tuple[str, str]
 

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 from inventory.mirror import complaints, reach
 from inventory.mirror.devices import Arrival
 from inventory.mirror.taint_rules import Rules
-from inventory.mirror.turn import Turn, chunks, digest
+from inventory.mirror.turn import Turn, digest
 from inventory.models import ClaimDevice, Device, DeviceProfile, Node, Observation, Pool, ResourceSlice
 from inventory.products import PARTITION
 from portal.dra import model as dra
 from portal.dra.quantity import InvalidQuantity
 from portal.dra.taints import PREVENTING
 from portal.dra.units import nanos
+from portal.sql import chunks
 
 State = Device.State
 Reason = Device.Reason

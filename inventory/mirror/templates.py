@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_dra
 from inventory.mirror.kind import Change, MirroredKind, save
-from inventory.mirror.turn import Turn, chunks, parse_time
+from inventory.mirror.turn import Turn, parse_time
 from inventory.models import ClaimTemplate
 from portal.dra import model as dra
+from portal.sql import chunks
 
 _COLUMNS = ["uid", "resource_version", "labels", "annotations", "created_at", "spec"]
 

@@ -1,23 +1,21 @@
 """One transaction of the writer: what it has touched so far, and the observations that it will append."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
 from inventory.models import Observation
 from portal.dra.features import Features
 
-T = TypeVar("T")
 Kind = Observation.Kind
 Source = Observation.Source
 
 # Below this the Date header (whole seconds) says nothing about a clock.
 NOTABLE_SKEW = timedelta(seconds=2)
-CHUNK = 500
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -153,10 +151,3 @@ def parse_time(text: object) -> datetime | None:
     except ValueError:
         return None
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
-
-
-def chunks(values: Iterable[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
-    """Slices of at most `size`: databases bound the number of parameters of a statement."""
-    listed = list(values)
-    for start in range(0, len(listed), size):
-        yield listed[start : start + size]

@@ -10,9 +10,10 @@ from django.db.models import Q
 
 from inventory.identity import offer_of
 from inventory.linking import Offer, pieces_of
-from inventory.mirror.turn import Turn, chunks
+from inventory.mirror.turn import Turn
 from inventory.models import Device, Twin
 from inventory.products import PARTITION
+from portal.sql import chunks
 
 State = Device.State
 # Which name stands for a piece: one that is in use, else one that can be had.

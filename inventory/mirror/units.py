@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from inventory import plugins
-from inventory.mirror.turn import Kind, Turn, chunks
+from inventory.mirror.turn import Kind, Turn
 from inventory.models import Claim, Node, Pod
+from portal.sql import chunks
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 # The entry of `Pod.claim_names` for the claim that its status names; no entry of a spec can be called so.

@@ -32,11 +32,12 @@ from inventory.mirror.runtimes import RuntimeClasses
 from inventory.mirror.slices import ResourceSlices
 from inventory.mirror.taint_rules import DeviceTaintRules
 from inventory.mirror.templates import ClaimTemplates
-from inventory.mirror.turn import Kind, Moment, Source, Turn, chunks
+from inventory.mirror.turn import Kind, Moment, Source, Turn
 from inventory.models import Cluster, Observation, Stream, SyncProblem
 from portal import bulk
 from portal.dra.features import DEVICE_TAINT_RULES, DEVICE_TAINTS, LATEST, Features, UnknownFeature
 from portal.garbage import uncollected
+from portal.sql import chunks
 
 log = logging.getLogger(__name__)
 

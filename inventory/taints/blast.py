@@ -20,7 +20,6 @@ from django_stubs_ext import StrOrPromise
 
 from inventory.browse import STATE_LABELS
 from inventory.coverage import Coverage
-from inventory.mirror.turn import chunks
 from inventory.models import Claim, ClaimDevice, Cluster, Device, Pod
 from inventory.taints.concerned import Concern, concerns_of, people_of
 from inventory.taints.selecting import Selector, Taint, any_device, any_hold
@@ -28,6 +27,7 @@ from inventory.taints.waiting import Waiting, would_wait
 from portal.accounts.models import User
 from portal.dra import model as dra
 from portal.dra.taints import tolerates
+from portal.sql import chunks
 
 NODES_SHOWN = 50
 

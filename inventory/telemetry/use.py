@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from django.db import transaction
 from django.utils.translation import gettext_noop
 
-from inventory.mirror.turn import chunks
 from inventory.models import DeviceUse, MetricQuery, MetricSource
 from inventory.telemetry import answers, problems
 from inventory.telemetry.asking import Prometheus
@@ -21,6 +20,7 @@ from inventory.telemetry.expressions import sent
 from inventory.telemetry.slots import HOUR, SLOT, STEP, Slot, floor, packed, slot_of, unpacked
 from portal import bulk
 from portal.accounts.notifications.texts import Text
+from portal.sql import chunks
 
 # Scrapes are a little behind.
 SETTLE = timedelta(seconds=30)
