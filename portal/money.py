@@ -9,6 +9,7 @@ rounded together by the largest remainder, so that they add up to the rounded to
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from math import lcm
 
 from babel.core import Locale, UnknownLocaleError
 from babel.numbers import format_currency, get_currency_symbol
@@ -80,22 +81,31 @@ def apportion(total: int, weights: Sequence[int | Fraction]) -> list[int]:
     """
     if any(weight < 0 for weight in weights):
         raise ValueError("A weight is negative")
-    whole = sum(weights, Fraction(0))
+    common = _whole(weights)
+    whole = sum(common)
     if whole == 0:
         if total:
             raise ValueError("Nothing to apportion to: all weights are zero")
         return [0] * len(weights)
-    shares = [Fraction(total) * weight / whole for weight in weights]
-    parts = [share.numerator // share.denominator for share in shares]
-    by_remainder = sorted(range(len(shares)), key=lambda i: (parts[i] - shares[i], i))
+    shares = [divmod(total * weight, whole) for weight in common]
+    parts = [part for part, _left in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda i: (-shares[i][1], i))
     for i in by_remainder[: total - sum(parts)]:
         parts[i] += 1
     return parts
 
 
+def _whole(weights: Sequence[int | Fraction]) -> list[int]:
+    """The weights as integers, all of them times the same: a hundred times cheaper to reckon with."""
+    times = lcm(*(weight.denominator for weight in weights))
+    return [weight.numerator * (times // weight.denominator) for weight in weights]
+
+
 def rounded_lines(amounts: Sequence[Fraction], *, currency: str) -> list[Decimal]:
     """Exact amounts of one statement as rounded lines whose sum is the rounded total."""
-    total = minor_units(sum(amounts, Fraction(0)), currency=currency)
+    times = lcm(*(amount.denominator for amount in amounts))
+    exact = Fraction(sum(a.numerator * (times // a.denominator) for a in amounts), times)
+    total = minor_units(exact, currency=currency)
     return [from_minor_units(part, currency=currency) for part in apportion(total, amounts)]
 
 

@@ -218,7 +218,8 @@ GatheredKey = tuple[Hashable, int]
 
 @dataclass
 class _Sum:
-    time: Fraction = Fraction(0)
+    # As long as all are whole devices these are whole numbers, which are far cheaper to add up.
+    time: int | Fraction = 0
     count: int = 0
     running: int = 0
 
@@ -268,11 +269,17 @@ def conclude(
         since, _until, book = segments[index]
         found = book.rate(prices.placed(part.kind, since)) if book else None
         told = sums[_line_key(part.kind, found, book)]
-        told.time += part.microseconds * (found.quantity if found else part.kind.share)
+        quantity = found.quantity if found else part.kind.share
+        told.time += part.microseconds * (quantity.numerator if quantity.denominator == 1 else quantity)
         told.count += part.count
         told.running += part.running
     keys = sorted(sums, key=_line_order)
-    exact = {key: _amount(key.per_hour, sums[key].time) for key in keys}
+    rates = {
+        price: Fraction(price) / money.MICROSECONDS_PER_HOUR
+        for price in {key.per_hour for key in keys}
+        if price is not None
+    }
+    exact = {key: None if key.per_hour is None else rates[key.per_hour] * sums[key].time for key in keys}
     rounded = _round({key: amount for key, amount in exact.items() if amount is not None})
     lines = tuple(
         Line(
@@ -284,7 +291,7 @@ def conclude(
             unit=key.unit,
             per=key.per,
             list_price=key.list_price,
-            device_microseconds=sums[key].time,
+            device_microseconds=Fraction(sums[key].time),
             exact=exact[key],
             amount=rounded.get(key),
             running=sums[key].running,
@@ -332,12 +339,6 @@ def _line_key(kind: Kind, found: Rate | None, book: Book | None) -> LineKey:
         per=found.per if found else "",
         list_price=found.list_price if found else None,
     )
-
-
-def _amount(per_hour: Decimal | None, device_microseconds: Fraction) -> Fraction | None:
-    if per_hour is None:
-        return None
-    return Fraction(per_hour) * device_microseconds / money.MICROSECONDS_PER_HOUR
 
 
 def _round(amounts: Mapping[LineKey, Fraction]) -> dict[LineKey, Decimal]:

@@ -1,11 +1,17 @@
-"""Cost: what was used in a period, by project, with its arithmetic; as a page and as CSV."""
+"""Cost: what was used in a period, by project, with its arithmetic; as a page and as CSV.
+
+Of more lines than anybody reads, the page has one for each project, and leads to the project's own. What a
+project comes to is the sum of its lines wherever it is told.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.utils import timezone
@@ -18,11 +24,17 @@ from claims.views.statements import zone
 from portal import access, csvs, htmx
 from portal.access import person
 from portal.accounts.models import Project, User
+from portal.money import MICROSECONDS_PER_HOUR
 
 COLUMNS = (
     "project", "cost_centre", "device_class", "product", "device_hours", "price_per_device_hour", "currency",
     "amount", "exact_numerator", "exact_denominator", "running", "from", "to", "as_of",
 )  # fmt: skip
+
+
+# More lines than these of several projects are folded.
+MOST_LINES = 200
+PROJECTS_PER_PAGE = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +45,18 @@ class ProjectLines:
     lines: Sequence[Line]
     totals: Mapping[str, Decimal]
 
+    @property
+    def device_hours(self) -> Fraction:
+        return sum((line.device_microseconds for line in self.lines), Fraction(0)) / MICROSECONDS_PER_HOUR
+
+    @property
+    def running(self) -> int:
+        return sum(line.running for line in self.lines)
+
+    @property
+    def unpriced(self) -> bool:
+        return any(line.per_hour is None for line in self.lines)
+
 
 @require_safe
 def cost(request: HttpRequest) -> HttpResponse:
@@ -40,12 +64,17 @@ def cost(request: HttpRequest) -> HttpResponse:
     now, user = timezone.now(), person(request)
     period = Period.parse(request.GET, now=now, zone=zone())
     project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
-    prices = price_list()
+    prices, groups = price_list(), _groups(statement, projects)
+    folded = len(groups) > 1 and len(statement.lines) > MOST_LINES
+    # What nobody pays for needs somebody's attention, and leads to no project's page.
+    known = [group for group in groups if folded and group.project]
     context = {
         "period": period,
         "project": project,
         "projects": projects,
-        "groups": _groups(statement, projects),
+        "many": len(groups) > 1,
+        "page": Paginator(known, PROJECTS_PER_PAGE).get_page(request.GET.get("page")) if folded else None,
+        "groups": [group for group in groups if not (folded and group.project)],
         "statement": statement,
         "book": prices.current(now),
         "now": now,

@@ -1,0 +1,129 @@
+"""The page of costs over many projects: a line for each, and whatever it tells is what its lines come to."""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from claims.models import Allocation, Price, PriceBook
+from claims.views import cost
+from inventory.models import Cluster
+from portal.accounts.models import Project, User
+from tests.claims.test_history_views import table
+
+MARCH = datetime(2026, 3, 1, tzinfo=UTC)
+PERIOD = {"from": "2026-03-01", "to": "2026-03-31"}
+PRODUCTS = ("H100", "L4", "A100")
+
+
+@pytest.fixture
+def finance(db: None) -> User:
+    return User.objects.create(username="finance", is_finance=True)
+
+
+@pytest.fixture
+def month(db: None, cluster: Cluster) -> list[Project]:
+    """Thirty projects and nobody, with uneven lengths of three products, of which one has no price."""
+    book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=MARCH - timedelta(days=300))
+    Price.objects.create(book=book, product="H100", per_hour="2.333333")
+    Price.objects.create(book=book, product="L4", per_hour="0.71")
+    return grown(cluster, 30)
+
+
+def grown(cluster: Cluster, projects: int) -> list[Project]:
+    made = [
+        Project.objects.create(slug=f"project-{number:03}", name=f"Project {number:03}", created_at=MARCH)
+        for number in range(Project.objects.filter(slug__startswith="project-").count(), projects)
+    ]
+    Allocation.objects.bulk_create(
+        [
+            Allocation(
+                cluster=cluster, namespace="n", claim_name="c", claim_uid=f"uid-{project}-{product}", epoch=1,
+                driver="gpu.nvidia.com", pool_name="pool", device_name=f"{project}-{product}",
+                request_name="gpu", device_class="gpu.nvidia.com", product=product, project=project,
+                started_at=MARCH + timedelta(hours=5), start_source="observed",
+                ended_at=MARCH + timedelta(hours=6, microseconds=7_919_000_017 * (number + 1)),
+            )
+            for number, project in enumerate([*made, None])
+            for product in PRODUCTS
+        ]
+    )  # fmt: skip
+    return made
+
+
+def shown(user: User, **query: Any) -> Any:
+    client = Client()
+    client.force_login(user)
+    response = client.get(reverse("cost"), {**PERIOD, **query})
+    assert response.status_code == 200
+    return response
+
+
+def test_many_lines_are_folded_and_tie_with_the_exported_and_with_rest(
+    finance: User, month: list[Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shown(finance)
+    assert whole.context["page"] is None
+    assert len(whole.context["groups"]) == 31
+    monkeypatch.setattr(cost, "MOST_LINES", 92)
+    monkeypatch.setattr(cost, "PROJECTS_PER_PAGE", 12)
+    pages = [shown(finance, page=number) for number in (1, 2, 3)]
+    folded = [group for page in pages for group in page.context["page"].object_list]
+    assert [group.project for group in folded] == month
+    # Nobody's lines stay, and nothing is told twice.
+    assert [group.project for group in pages[0].context["groups"]] == [None]
+    by_project = {group.project: group for group in whole.context["groups"]}
+    for group in (*folded, *pages[0].context["groups"]):
+        assert (group.totals, group.device_hours) == (
+            by_project[group.project].totals,
+            by_project[group.project].device_hours,
+        )
+
+    exported: dict[str, Decimal] = defaultdict(Decimal)
+    for row in table(finance, "cost-export", PERIOD):
+        exported[row["project"]] += Decimal(row["amount"] or 0)
+    assert {group.project.slug: group.totals["EUR"] for group in folded} == {
+        slug: amount for slug, amount in exported.items() if slug != "unattributed"
+    }
+    client = Client()
+    client.force_login(finance)
+    (total,) = client.get(reverse("api-charge-lines"), PERIOD).json()["totals"]
+    for page in pages:
+        assert page.context["statement"].totals == {"EUR": Decimal(total["amount"])}
+    assert sum(exported.values()) == Decimal(total["amount"])
+
+
+def test_a_folded_project_leads_to_its_lines(
+    finance: User, month: list[Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "MOST_LINES", 10)
+    html = shown(finance).content.decode()
+    assert "?from=2026-03-01&amp;to=2026-03-31&amp;project=project-007" in html
+    assert "some without a price" in html
+    one = shown(finance, project="project-007")
+    assert one.context["page"] is None
+    assert [group.project for group in one.context["groups"]] == [month[7]]
+
+
+def test_queries_and_length_do_not_grow_with_projects(
+    finance: User, month: list[Project], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "MOST_LINES", 10)
+    monkeypatch.setattr(cost, "PROJECTS_PER_PAGE", 5)
+
+    def taken() -> tuple[int, int]:
+        with CaptureQueriesContext(connection) as seen:
+            html = shown(finance).content.decode()
+        return len(seen), html.count("project=project-")
+
+    shown(finance)
+    few = taken()
+    Allocation.objects.filter(project=None).delete()
+    grown(cluster, 50)
+    assert taken() == few
