@@ -75,19 +75,24 @@ def _sorted(
     """Rows that the database may add up, and those that are rated one by one: what has several payers, since
     its namespace changes hands, and everything where time without use has a price of its own."""
     touching = Q(ended_us=None) | Q(ended_us__gt=(start - _EPOCH) // MICROSECOND)
-    rows = Allocation.objects.filter(admin_access=False)
+    # As a comparison, which SQLite looks up in an index, and then what began before the end.
+    rows = Allocation.objects.filter(admin_access=Value(value=False))
     if any(book.tells_unused for _since, _until, book in segments if book):
         return [], rows.filter(touching, started_at__lt=end)
     owners = Owners()
-    moving, bound = owners.moving(before=end), owners.bound()
-    moved = Q(request=None, namespace__in=moving, project__isnull=False)
-    found = Q(request=None, namespace__in=bound, project=None)
-    known = rows.filter(project__isnull=False) if projects is None else rows.filter(project__in=projects)
+    moved = Q(request=None, namespace__in=owners.moving(before=end), project__isnull=False)
+    found = Q(request=None, namespace__in=owners.bound(), project=None)
     # What is left out is told only where there is any: the sums are a matter of an index then.
-    summed = [known.exclude(moved) if moving else known]
+    within, nothing = rows.filter(touching, started_at__lt=end), Q(pk__in=[])
+    moved, found = (some if within.filter(some).exists() else nothing for some in (moved, found))
+    if projects is None and moved is nothing and found is nothing:
+        return [rows], within.none()
+    known = rows.filter(project__isnull=False) if projects is None else rows.filter(project__in=projects)
+    summed = [known if moved is nothing else known.exclude(moved)]
     if projects is None:
-        summed.append(rows.filter(project=None).exclude(found))
-    return summed, rows.filter(moved | found, touching, started_at__lt=end)
+        nobodys = rows.filter(project=None)
+        summed.append(nobodys if found is nothing else nobodys.exclude(found))
+    return summed, within.filter(moved | found)
 
 
 def parts_of(
@@ -154,30 +159,52 @@ def _gather(
     gathered: dict[GatheredKey, Gathered] = {}
     spans = [_Span(at, us(lower), us(upper)) for at, (lower, upper, _book) in enumerate(segments)]
     detailed = [bool(book and book.detailed) for _lower, _upper, book in segments]
-    whole = rows.filter(share_id="")
+    whole, shares = rows.filter(share_id=""), rows.exclude(share_id="")
     for wanted in (False, True):
         # What prices do not depend on is not told apart: whole devices are a matter of an index then.
         alike = [span for span in spans if detailed[span.at] is wanted]
-        for shared, columns, part in (
-            (False, _DETAILS if wanted else _KIND, whole.exclude(device_class="")),
-            # Units of Device Plugins are of no class, and several of them may be of one piece.
-            (False, _DETAILS, whole.filter(device_class="")),
-            (True, _DETAILS if wanted else _SHARES, rows.exclude(share_id="")),
-        ):
-            # All that is asked for at once is gone through once.
-            for first in range(0, len(alike), AT_ONCE):
-                asked = alike[first : first + AT_ONCE]
-                for values, sums in _sums(part, columns, asked):
-                    kind = _kind(dict(zip(columns, values, strict=True)), shared=shared)
-                    for span, (time, count, running) in zip(asked, sums, strict=True):
-                        if not count:
-                            continue
-                        grows = up_to_now and span.at == len(segments) - 1
-                        key = (shared, repr(values)), span.at
-                        if key not in gathered:
-                            gathered[key] = Gathered(kind)
-                        gathered[key].add(time, running=running if grows else 0, count=count)
+        # All that is asked for at once is gone through once.
+        for first in range(0, len(alike), AT_ONCE):
+            asked = alike[first : first + AT_ONCE]
+            told = _told(whole, shares, asked, detailed=wanted)
+            for shared, kind, values, sums in told:
+                for span, (time, count, running) in zip(asked, sums, strict=True):
+                    if not count:
+                        continue
+                    grows = up_to_now and span.at == len(segments) - 1
+                    key = (shared, repr(values)), span.at
+                    if key not in gathered:
+                        gathered[key] = Gathered(kind)
+                    gathered[key].add(time, running=running if grows else 0, count=count)
     return gathered
+
+
+_Sums = list[tuple[int, int, int]]
+
+
+def _told(
+    whole: QuerySet[Allocation],
+    shares: QuerySet[Allocation],
+    asked: Sequence["_Span"],
+    *,
+    detailed: bool,
+) -> Iterator[tuple[bool, Kind, list[Any], _Sums]]:
+    """Each kind of usage: whether it is one of shares, what it is, what tells it apart, its sums."""
+    units = False
+    columns: Sequence[str] = _DETAILS if detailed else _KIND
+    for values, sums in _sums(whole, columns, asked):
+        kind = _kind(dict(zip(columns, values, strict=True)), shared=False)
+        # Units of Device Plugins are of no class, and several of them may be of one piece.
+        if kind.device_class or detailed:
+            yield False, kind, values, sums
+        else:
+            units = True
+    if units:
+        for values, sums in _sums(whole.filter(device_class=""), _DETAILS, asked):
+            yield False, _kind(dict(zip(_DETAILS, values, strict=True)), shared=False), values, sums
+    columns = _DETAILS if detailed else _SHARES
+    for values, sums in _sums(shares, columns, asked):
+        yield True, _kind(dict(zip(columns, values, strict=True)), shared=True), values, sums
 
 
 def _kind(values: Mapping[str, Any], *, shared: bool) -> Kind:
@@ -209,7 +236,7 @@ class _Span(NamedTuple):
 
 def _sums(
     rows: QuerySet[Allocation], columns: Sequence[str], spans: Sequence[_Span]
-) -> Iterator[tuple[list[Any], list[tuple[int, int, int]]]]:
+) -> Iterator[tuple[list[Any], _Sums]]:
     """Each kind of usage with, for every span: its time within it, how many rows have any, and how many of
     them have no end."""
     first, last = min(span.lower for span in spans), max(span.upper for span in spans)
@@ -218,13 +245,17 @@ def _sums(
     told: dict[str, Any] = {}
     for number, span in enumerate(spans):
         begins, ends = (Value(bound, output_field=BigIntegerField()) for bound in span[1:])
-        within = Q(started_us__lt=span.upper) & (Q(ended_us=None) | Q(ended_us__gt=span.lower))
+        # What holds for all rows is not asked of each.
+        before = Q() if span.upper == last else Q(started_us__lt=span.upper)
+        after = Q() if span.lower == first else Q(ended_us=None) | Q(ended_us__gt=span.lower)
+        within = (before & after) or None
+        open_ = Q(ended_us=None) if within is None else within & Q(ended_us=None)
         time = Least(Coalesce("ended_us", ends), ends) - Greatest("started_us", begins)
         # Counted by a column of the index that has all the others.
         told |= {
             f"time_{number}": Sum(time, filter=within),
             f"rows_{number}": Count("started_us", filter=within),
-            f"open_{number}": Count("started_us", filter=within & Q(ended_us=None)),
+            f"open_{number}": Count("started_us", filter=open_),
         }
     # Few rows, so no cursor: PostgreSQL plans that for the first ones of many, and by one process.
     for row in grouped.annotate(**told):

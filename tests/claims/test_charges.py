@@ -39,6 +39,8 @@ def rows(draw: st.DrawFn) -> dict[str, Any]:
         "share_id": draw(st.sampled_from(["one", "two"])) if shared else "",
         "consumed_capacity": draw(amounts),
         "capacity": draw(st.sampled_from([{"memory": {"value": "40Gi"}}, {"memory": {"value": "3Gi"}}, {}])),
+        "units": draw(st.integers(1, 3)),
+        "replicas": draw(st.integers(1, 2)),
         "admin_access": draw(st.booleans()),
         "started_at": start,
         "ended_at": draw(st.sampled_from([None, start, end, end])),
