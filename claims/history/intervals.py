@@ -9,7 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import reduce
 from itertools import islice
+from operator import or_
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -167,7 +169,10 @@ def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
     }
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
     if wanted.device:
-        named = Q(device_name=wanted.device) | Q(hardware_id=wanted.device)
+        # Names and ids of hardware: by whichever there is, so that one index has the rows in their order.
+        names = [Q(device_name=wanted.device), Q(hardware_id=wanted.device)]
+        known = [name for name in names if Allocation.objects.filter(name).exists()]
+        named = reduce(or_, known or names[:1])
         if pods := pods_that_had(wanted.device, most=MOST_STAYS):
             # Units that were this piece of hardware, as was seen.
             clusters, uids = {cluster for cluster, _uid in pods}, {uid for _cluster, uid in pods}

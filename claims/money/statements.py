@@ -5,9 +5,9 @@ that those of a currency sum to its rounded total. What still runs counts up to 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -16,8 +16,9 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, Value
 from django.db.models.functions import Greatest, Least
 
 from claims.history.curves import us
-from claims.models import Charge, Statement, StatementLine
+from claims.models import Charge, ChargeDay, Statement, StatementLine
 from claims.models.charges import amount
+from claims.money import rollup
 from claims.money.books import plain
 from claims.money.months import Month
 from portal import money
@@ -238,23 +239,19 @@ class Overview:
 def overview(
     *,
     month: Month,
-    bounds: tuple[datetime, datetime],
     projects: Sequence[Project],
     unattributed: bool,
+    zone: tzinfo,
     now: datetime,
 ) -> list[Overview]:
-    """The month of several projects, and of what nobody is known to pay; a fixed number of queries. A
-    closed month comes to what it was closed with."""
+    """The month of several projects, and of what nobody is known to pay; a fixed number of queries, of days
+    that are added up where they are. A closed month comes to what it was closed with."""
     states: dict[int | None, str] = dict(
         Statement.objects.filter(month=str(month)).values_list("project_id", "state")
     )
     sums: dict[int | None, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     unpriced: set[int | None] = set()
-    columns = ("project_id", "currency", "list_micros", "discount_micros", "quantity", "fixed")
-    rows = clipped(Charge.objects.filter(month=str(month)), start_us=None, end_us=us(min(now, bounds[1])))
-    for payer, currency, listed, discount, quantity, fixed, time, count in (
-        rows.values_list(*columns).order_by().annotate(told=Sum("time"), count=Count("started_us"))
-    ):
+    for payer, currency, listed, discount, quantity, fixed, time, count in _rates_of(month, zone, now):
         exact = amount(
             fixed=fixed * count if fixed is not None else None,
             list_micros=listed,
@@ -279,6 +276,32 @@ def overview(
         )
         for payer in payers
     ]
+
+
+def _rates_of(month: Month, zone: tzinfo, now: datetime) -> Iterator[tuple[Any, ...]]:
+    """Payer, currency, list price, discount, quantity, fixed amount, time and number of what is alike in
+    that, up to now; what there is of one payer may come in several pieces."""
+    bounds = month.bounds(zone)
+    start, end = us(bounds[0]), us(min(now, bounds[1]))
+    common = ("project_id", "currency", "list_micros", "discount_micros", "quantity")
+    charges = Charge.objects.filter(month=str(month))
+
+    def of_charges(rows: QuerySet[Charge], since: int | None, until: int) -> Iterator[tuple[Any, ...]]:
+        alike = clipped(rows, start_us=since, end_us=until).order_by().values_list(*common, "fixed")
+        return iter(alike.annotate(told=Sum("time"), count=Count("started_us")))
+
+    added_up = rollup.pieces(start=start, end=end, zone=zone, billed=str(month)) if start < end else []
+    if not added_up:
+        yield from of_charges(charges, None, end)
+        return
+    for piece in added_up:
+        if piece.first:
+            days = ChargeDay.objects.filter(month=str(month), day__gte=piece.first, day__lte=piece.last)
+            for row in days.order_by().values_list(*common).annotate(told=Sum("time")):
+                yield (*row[:-1], None, row[-1], 1)
+        else:
+            yield from of_charges(charges.filter(fixed=None), piece.start, piece.end)
+    yield from of_charges(charges.filter(fixed__isnull=False), None, end)
 
 
 def visible(user: User, *, month: Month) -> list[Project]:

@@ -95,9 +95,9 @@ class StatementListView(ApiView):
         bounds = month.bounds(zone)
         rows = overview(
             month=month,
-            bounds=bounds,
             projects=visible(self.person, month=month),
             unattributed=access.may_see_costs_of_all(self.person),
+            zone=zone,
             now=now,
         )
         results = [

@@ -58,9 +58,9 @@ def statement_list(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": statements.overview(
             month=month,
-            bounds=bounds,
             projects=statements.visible(user, month=month),
             unattributed=sees_all,
+            zone=zone(),
             now=now,
         ),
         "month": month,
@@ -236,9 +236,7 @@ def _reconciliation(request: HttpRequest, month: str) -> HttpResponse:
             messages.success(request, _("%(count)s totals are imported.") % {"count": count})
             return htmx.redirect(request, "reconciliation", str(wanted))
     projects = statements.visible(user, month=wanted)
-    rows = statements.overview(
-        month=wanted, bounds=wanted.bounds(zone()), projects=projects, unattributed=False, now=now
-    )
+    rows = statements.overview(month=wanted, projects=projects, unattributed=False, zone=zone(), now=now)
     ours = {
         (row.project.pk, currency): total
         for row in rows

@@ -15,6 +15,7 @@ from claims.models import Charge, ChargeDay, ChargeMonth, Statement
 from claims.money import rollup
 from claims.money.months import Month
 from claims.money.rating import content_of
+from claims.money.statements import overview
 from claims.money.usage import Row, Wanted, rows_of
 from claims.money.versions import version
 from tests.cast import Cast, make_cast
@@ -112,6 +113,24 @@ def test_every_question_has_the_same_answer_with_days_added_up(charges: Cast, no
     add_up()
     assert ChargeDay.objects.exists()
     assert [asked(charges, query, now) for query in questions()] == before
+
+
+@pytest.mark.parametrize("now", [NOW, datetime(2026, 4, 11, 9, 8, 7, 6, tzinfo=UTC)])
+def test_statements_come_to_the_same_with_days_added_up(charges: Cast, now: datetime) -> None:
+    def told() -> list[Any]:
+        projects = [charges.project, charges.other]
+        rows = [
+            overview(month=month, projects=projects, unattributed=True, zone=PARIS, now=now)
+            for month in (MARCH, APRIL)
+        ]
+        return [(row.project, dict(row.totals), row.unpriced) for month in rows for row in month]
+
+    before = told()
+    add_up()
+    with CaptureQueriesContext(connection) as seen:
+        assert told() == before
+    # Fixed amounts of either month, and charges of the day that is not over yet.
+    assert sum('FROM "claims_charge"' in q["sql"] for q in seen) == (2 if now == NOW else 3)
 
 
 def test_by_hour_is_what_the_charges_come_to(charges: Cast) -> None:

@@ -107,7 +107,7 @@ def test_the_lines_of_a_statement_sum_to_its_total(tides: Project, used: list[Al
     statement = told(tides)
     assert [line.amount for line in statement.lines] == [Decimal("0.34"), Decimal("0.33"), Decimal("0.33")]
     assert statement.totals == {"EUR": Decimal("1.00")}
-    (row,) = overview(month=MARCH, bounds=MARCH.bounds(UTC), projects=[tides], unattributed=False, now=APRIL)
+    (row,) = overview(month=MARCH, projects=[tides], unattributed=False, zone=UTC, now=APRIL)
     assert row.totals == statement.totals
 
 
