@@ -207,7 +207,8 @@
   document.addEventListener("htmx:afterRequest", function (event) {
     if (event.detail.successful && !trouble.hidden) relieve();
   });
-  trouble.addEventListener("click", function (event) {
+  // Pages of errors have none of it.
+  if (trouble) trouble.addEventListener("click", function (event) {
     var way = event.target.closest("[data-trouble]");
     if (!way) return;
     switch (way.getAttribute("data-trouble")) {

@@ -404,6 +404,9 @@ def form_field(
         helped = f"{helped} {zone}".strip()
     # Django joins the help and the errors by aria-describedby only when it renders the help itself.
     described = [f"{field.auto_id}_helptext"] if helped else []
+    if any(of.__module__.startswith("allauth.") for of in type(field.form).__mro__):
+        # It puts the label into the field again.
+        attrs["placeholder"] = False
     if field.errors:
         attrs["class"] += " is-invalid"
         attrs["aria-invalid"] = "true"

@@ -306,8 +306,10 @@ FAULTS: tuple[tuple[str, int, str], ...] = (
     ("/fail/403/", 403, "error-forbidden"),
     ("/fail/csrf/", 403, "error-expired-form"),
     ("/no/such/page/", 404, "error-not-found"),
+    ("/fail/413/", 413, "error-too-large"),
     ("/fail/429/", 429, "error-too-many"),
     ("/fail/500/", 500, "error-broken"),
+    ("/fail/503/", 503, "error-database-away"),
 )
 
 # Pages with a form that says what is wrong when it is sent empty.

@@ -3,13 +3,14 @@
 from typing import NoReturn
 
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import get_template
 from django.urls import URLPattern, URLResolver, path
 from django.views.csrf import csrf_failure
 
-from portal.urls import handler404, handler500
+from portal.urls import handler400, handler404, handler500
 from portal.urls import urlpatterns as portal_patterns
 
 
@@ -37,13 +38,26 @@ def broken(_request: HttpRequest) -> NoReturn:
     raise RuntimeError("the test asked for it")
 
 
+@login_not_required
+def too_large(_request: HttpRequest) -> NoReturn:
+    raise RequestDataTooBig
+
+
+@login_not_required
+def database_away(_request: HttpRequest) -> HttpResponse:
+    """As `portal.api.handle_server_error` answers; the database of this test answers."""
+    return HttpResponse(get_template("503.html").render({"request_id": "0b5e7a91"}), status=503)
+
+
 urlpatterns: list[URLPattern | URLResolver] = [
     *portal_patterns,
     path("fail/400/", bad_request),
     path("fail/403/", forbidden),
     path("fail/csrf/", expired_form),
+    path("fail/413/", too_large),
     path("fail/429/", too_many),
     path("fail/500/", broken),
+    path("fail/503/", database_away),
 ]
 
-__all__ = ["handler404", "handler500", "urlpatterns"]
+__all__ = ["handler400", "handler404", "handler500", "urlpatterns"]
