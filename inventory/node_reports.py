@@ -1,6 +1,7 @@
 """What holds for reports of nodes, of whatever sort: from whom, how often, and of which time they may be."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -89,6 +90,9 @@ def patience(interval: timedelta) -> timedelta:
     return MISSED * interval + WAY
 
 
+# Refusals of what a report was sent with. They are noted when they begin, all others each time.
+TOKEN_EXPIRED, TOKEN_REVOKED = "token_expired", "token_revoked"
+OF_TOKENS = (TOKEN_EXPIRED, TOKEN_REVOKED)
 # Of a refusal only its code is kept, for readers of any language.
 _REFUSALS: Mapping[str, StrOrPromise] = {
     "clock_ahead": gettext_lazy("the node's clock is minutes ahead"),
@@ -98,9 +102,25 @@ _REFUSALS: Mapping[str, StrOrPromise] = {
     "malformed": gettext_lazy("it could not be read"),
     "checksum": gettext_lazy("a file's text did not fit its checksum"),
     "too_large": gettext_lazy("it was too large"),
+    TOKEN_EXPIRED: gettext_lazy("the token that it is sent with has expired"),
+    TOKEN_REVOKED: gettext_lazy("the token that it is sent with was revoked"),
 }
 
 
 def refusal(code: str) -> str:
     """Why a report was refused, as the end of a sentence."""
     return str(_REFUSALS.get(code, code))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """How a node's reports fare, for people. `since`: all from then on are refused; else it was one, then."""
+
+    at: datetime
+    why: str
+    since: bool
+
+
+def refused(at: datetime | None, code: str) -> Refused | None:
+    """From what a node's row says; None = its last report was accepted."""
+    return Refused(at, refusal(code), code in OF_TOKENS) if at is not None and code else None

@@ -17,6 +17,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from inventory.models import CdiNode, CdiToken, Cluster, PodDeviceNode, PodDeviceToken
+from inventory.node_reports import TOKEN_EXPIRED, TOKEN_REVOKED
 from portal.accounts.audit import record
 from portal.accounts.models import User
 
@@ -123,20 +124,34 @@ class NodeTokens(Generic[N, T]):
                 )
 
     def find(self, plain: str, *, now: datetime) -> T | None:
-        """The live token with this text, with its node; None for anything else, whatever the reason."""
+        """The live token with this text, with its node; None for anything else, whatever the reason. Of one
+        that has ended, and of none else, it is known whose it was: there people see that it is still sent."""
         if not plain.startswith(self.prefix) or not plain.isascii():
             return None
         tokens = self.tokens._default_manager
         token = (
             tokens.select_related("node__cluster")
             .defer("node__cluster__kubeconfig_encrypted")
-            .filter(digest=digest_of(plain), revoked_at=None, expires_at__gt=now)
+            .filter(digest=digest_of(plain))
             .first()
         )
-        if token is not None:
-            unused = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION)
-            tokens.filter(unused, pk=token.pk).update(last_used_at=now)
-        return token
+        if token is None:
+            return None
+        unused = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION)
+        tokens.filter(unused, pk=token.pk).update(last_used_at=now)
+        if token.revoked_at is None and token.expires_at > now:
+            return token
+        self._note_refusal(token, TOKEN_REVOKED if token.revoked_at else TOKEN_EXPIRED, now=now)
+        return None
+
+    @transaction.atomic
+    def _note_refusal(self, token: T, code: str, *, now: datetime) -> None:
+        """Once for as long as it lasts, so that it is told since when; and who knows an old token makes the
+        desk write nothing more."""
+        nodes = self.nodes._default_manager.filter(pk=token.node_id).exclude(refusal=code)
+        # While a report is taken in, none waits for it.
+        if nodes.select_for_update(skip_locked=True).first() is not None:
+            nodes.update(refused_at=now, refusal=code)
 
 
 def digest_of(plain: str) -> str:

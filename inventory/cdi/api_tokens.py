@@ -42,7 +42,9 @@ class NodeTokenOut(serializers.Serializer[Any]):
     created_by = serializers.CharField(allow_null=True, help_text="Null: a command on the portal's host.")
     expires_at = serializers.DateTimeField()
     revoked_at = serializers.DateTimeField(allow_null=True)
-    last_used_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it was sent last, also after its end: then it was refused."
+    )
 
 
 class NewNodeTokenOut(NodeTokenOut):

@@ -22,7 +22,7 @@ from inventory.cdi.comparison import Finding
 from inventory.cdi.facts import Judged, judge_nodes
 from inventory.cdi.listing import visible_files, visible_findings
 from inventory.models import CdiNode, CdiSpecFile, CdiToken, Cluster, Device, Node
-from inventory.node_reports import refusal
+from inventory.node_reports import Refused, refused
 from inventory.views.node_tokens import (
     Crumb,
     NodeTokenForm,
@@ -66,6 +66,7 @@ class NodeRow:
     judged: Judged
     state_label: StrOrPromise
     why: str
+    refused: Refused | None
     findings: list[FindingRow]
 
 
@@ -159,7 +160,6 @@ def cdi_detail(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         "more_files": max(0, len(files) - FILES_SHOWN),
         "hidden": len(judged.files) - len(files),
         "detailed": detailed,
-        "refusal": refusal(judged.node.refusal) if judged.node.refusal else "",
         "tokens": _tokens(node, now=now) if may_administer(viewer) else [],
         "may_administer": may_administer(viewer),
     }
@@ -205,6 +205,7 @@ def _node_row(judged: Judged, *, detailed: bool) -> NodeRow:
         judged=judged,
         state_label=words.STATES[judged.verdict.state],
         why=words.why_unknown(judged.verdict),
+        refused=refused(judged.node.refused_at, judged.node.refusal),
         findings=[_finding_row(found) for found in visible_findings(judged, detailed=detailed)],
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
+from django.db.models import F, Q
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -109,14 +110,22 @@ class TokenRow:
     state: str
     state_label: str
 
+    @property
+    def still_sent(self) -> bool:
+        """Whether somebody sent it after its end."""
+        end = self.token.revoked_at or self.token.expires_at
+        used = self.token.last_used_at
+        return self.state != "active" and used is not None and used >= end
+
 
 def token_rows(
     sort: NodeTokens[Any, Any], nodes: Collection[int], *, now: datetime, revoked: bool = True
 ) -> dict[int, list[TokenRow]]:
-    """Tokens by their node's primary key, the latest first; those that were revoked only if asked for."""
+    """Tokens by their node's primary key, the latest first; those that were revoked only if asked for, or if
+    they are still sent."""
     found = sort.tokens._default_manager.filter(node__in=nodes).select_related("created_by")
     if not revoked:
-        found = found.filter(revoked_at=None)
+        found = found.filter(Q(revoked_at=None) | Q(last_used_at__gte=F("revoked_at")))
     rows: dict[int, list[TokenRow]] = {}
     for token in found.order_by("-created_at", "-pk"):
         rows.setdefault(token.node_id, []).append(TokenRow(token, *_state(token, now=now)))

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django_stubs_ext import StrOrPromise
 
 from inventory.models import Cluster, Node, PodDeviceNode, PodDeviceToken
-from inventory.node_reports import refusal
+from inventory.node_reports import Refused, refused
 from inventory.podresources import tokens
 from inventory.podresources.intake import state_of
 from inventory.podresources.listing import STATE_LABELS, in_states, with_devices, without_source
@@ -59,8 +59,7 @@ class NodeRow:
     state: str
     tone: str
     state_label: StrOrPromise
-    # "" unless reports are refused.
-    refusal: str
+    refused: Refused | None
     devices: int
     # Whether the mirror has a node of this name.
     mirrored: bool
@@ -177,7 +176,7 @@ def _row(node: PodDeviceNode, *, now: datetime, mirrored: set[str], tokens: Sequ
         state=state,
         tone=TONES[state],
         state_label=STATE_LABELS[state],
-        refusal=refusal(node.refusal) if node.refusal else "",
+        refused=refused(node.refused_at, node.refusal),
         devices=getattr(node, "held", 0),
         mirrored=node.name in mirrored,
         tokens=tokens,

@@ -86,6 +86,45 @@ def test_revoked_and_expired_tokens_are_told_like_unknown_ones(issue: Issue) -> 
     assert json.loads(answers.pop())["code"] == "token_unknown"
 
 
+def test_reports_with_a_token_that_has_ended_are_told_at_its_node_since_when_and_why(issue: Issue) -> None:
+    token, plain = issue("gpu-01")
+    _other, other = issue("gpu-02")
+    post(plain, report(node="gpu-01"))
+    tokens.revoke(token=token, actor=None, now=timezone.now())
+    # What the body says of its node is nobody's business: the token's own is told.
+    assert post(plain, report(node="gpu-02")).status_code == 401
+    first, second = CdiNode.objects.order_by("name")
+    assert (first.refusal, second.refusal, second.refused_at) == ("token_revoked", "", None)
+    since = timezone.now() - timedelta(hours=3)
+    CdiNode.objects.filter(pk=first.pk).update(refused_at=since, received_at=since, sent_at=since)
+    CdiToken.objects.filter(pk=token.pk).update(last_used_at=since)
+    post(plain, b"no report at all")
+    first.refresh_from_db()
+    token.refresh_from_db()
+    assert (first.refused_at, first.refusal) == (since, "token_revoked")
+    assert token.last_used_at is not None
+    assert token.revoked_at is not None
+    assert token.last_used_at >= token.revoked_at
+    # What is no token of any node leaves no trace at all, and an accepted report ends it.
+    post("cdnode_unknown", report(node="gpu-02"))
+    assert not CdiNode.objects.get(pk=second.pk).refusal
+    assert post(issue("gpu-01")[1], report(node="gpu-01")).status_code == 200
+    assert not CdiNode.objects.get(pk=first.pk).refusal
+    assert post(other, report(node="gpu-02")).status_code == 200
+
+
+def test_whoever_has_a_token_that_has_ended_makes_the_desk_write_once(issue: Issue) -> None:
+    _token, plain = issue(now=timezone.now() - timedelta(days=2), lifetime=timedelta(days=1))
+    post(plain, report())
+    assert CdiNode.objects.get().refusal == "token_expired"
+    with CaptureQueriesContext(connection) as asked:
+        post(plain, report())
+    changes = CdiNode.objects.get().refused_at, CdiToken.objects.get().last_used_at
+    post(plain, report())
+    assert (CdiNode.objects.get().refused_at, CdiToken.objects.get().last_used_at) == changes
+    assert not [q for q in asked.captured_queries if 'UPDATE "inventory_cdinode"' in q["sql"]]
+
+
 def test_a_persons_token_does_not_open_the_intake(issue: Issue, cast: Cast) -> None:
     issue()
     assert post(personal(cast.administrator), report()).status_code == 401

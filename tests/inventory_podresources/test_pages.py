@@ -63,6 +63,27 @@ def test_a_node_is_shown_with_what_it_tells(cast: Cast, cluster: Cluster, report
     assert "unknown since" not in said
 
 
+def test_a_token_that_is_sent_after_its_end_is_shown_with_since_when(
+    cast: Cast, issue: Issue, reported: PodDeviceNode
+) -> None:
+    token, plain = issue("gpu-02")
+    since = timezone.now() - timedelta(minutes=50)
+    tokens.revoke(token=token, actor=None, now=since)
+    assert "still sent" not in rows(page(cast))
+    assert tokens.find(plain, now=since + timedelta(minutes=1)) is None
+    assert tokens.find(plain, now=since + timedelta(minutes=40)) is None
+    said = rows(page(cast, f"{PAGE}?refused=yes"))
+    assert "reports are refused: the token that it is sent with was revoked." in said
+    assert "revoked" in said
+    assert "still sent" in said
+    assert "gpu-01" not in said
+    noted = PodDeviceNode.objects.get(name="gpu-02")
+    assert noted.refused_at == since + timedelta(minutes=1)
+    # Auditors see why, and no tokens.
+    assert "still sent" not in rows(page(cast, role="auditor"))
+    assert "was revoked" in rows(page(cast, role="auditor"))
+
+
 def test_a_silent_node_is_told_from_one_that_never_reported(
     cast: Cast, issue: Issue, reported: PodDeviceNode
 ) -> None:
