@@ -12,6 +12,9 @@ class PortalConfig(AppConfig):
         # into every pure module below `portal`.
         import portal.celery
         import portal.tracing.tasks  # noqa: F401
+        from portal import database
+
+        database.connect()
 
         # The one place where all forms, ours and those of libraries, learn what a text may hold.
         CharField.default_validators = [*CharField.default_validators, texts.validate]

@@ -133,6 +133,12 @@ class Allocation(models.Model):
                 condition=~Q(share_id=""),
                 name="allocation_shares_by_kind",
             ),
+            # Where no request tells the payer, the namespace does: whose it was at the time is looked up.
+            models.Index(
+                fields=["namespace", "project", "admin_access", "started_at", "ended_us"],
+                condition=Q(request=None),
+                name="allocation_of_no_request",
+            ),
             # Two holders of one device: few, it is hoped.
             models.Index(fields=["cluster"], condition=Q(contested=True), name="allocation_contested"),
         ]

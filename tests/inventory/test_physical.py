@@ -129,6 +129,7 @@ def test_the_name_that_is_in_use_stands_for_the_piece(mirror: Mirror) -> None:
     coverage = {mirror.cluster.pk: Coverage(mirror.cluster, in_step=True, as_of=None)}
     tally = tallies(coverage)[mirror.cluster.pk]
     assert (tally.total, tally.held) == (1, 1)
+    assert tallies(coverage, devices=Device.objects.all()) == {mirror.cluster.pk: tally}
     (row,) = node_rows(list(Node.objects.all()), coverage=coverage)
     assert (row.total, row.whole["held"]) == (1, 1)
 
