@@ -9,7 +9,7 @@ The address carries all of it, so that a view can be shared. The choice of colum
 browser, when a person makes it (``remember=1``); a shared address shows its columns and changes nobody's own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -18,13 +18,14 @@ from urllib.parse import urlencode
 from zlib import crc32
 
 from django.conf import settings
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Page
 from django.db.models import Count, F, Model, Q, QuerySet
 from django.db.models.expressions import OrderBy
 from django.http import HttpRequest, HttpResponse
 from django_stubs_ext import StrOrPromise
 
 from portal import htmx, texts
+from portal.paging import paged
 
 M = TypeVar("M", bound=Model)
 
@@ -55,26 +56,34 @@ class Column:
 @dataclass(frozen=True)
 class Choice:
     """A facet: values of one `column` (of the row itself or of one that it points to), or named `conditions`
-    where no column says it. `labels` are the words for values, in the order in which they are offered; other
-    values stand for themselves, the most frequent first."""
+    where no column says it; `together` names some values of the column at once. `labels` are the words for
+    values, in the order in which they are offered; other values stand for themselves, the most frequent
+    first."""
 
     name: str
     label: StrOrPromise
     column: str = ""
     conditions: Mapping[str, Q] = field(default_factory=dict)
+    together: Mapping[str, Collection[str]] = field(default_factory=dict)
     labels: Mapping[str, StrOrPromise] = field(default_factory=dict)
 
     def admits(self, values: Iterable[str]) -> Q:
         """The rows that have any of these values."""
         if self.column:
-            return Q((f"{self.column}__in", list(values)))
+            wanted = {one for value in values for one in self.together.get(value, (value,))}
+            return Q((f"{self.column}__in", sorted(wanted)))
         return reduce(or_, (self.conditions[v] for v in values if v in self.conditions), Q(pk__in=()))
 
     def counts(self, rows: "QuerySet[Any]") -> dict[str, int]:
         """How many of the rows have which value; one query."""
         if self.column:
             grouped = rows.order_by().values_list(self.column).annotate(Count("pk"))
-            return {str(value): count for value, count in grouped if value not in (None, "")}
+            found = {str(value): count for value, count in grouped if value not in (None, "")}
+            sums = {name: sum(found.get(one, 0) for one in of) for name, of in self.together.items()}
+            return found | sums
+        if len(self.conditions) == 1:
+            # An index may have them.
+            return {name: rows.filter(condition).count() for name, condition in self.conditions.items()}
         named = {f"n{place}": Count("pk", filter=q) for place, q in enumerate(self.conditions.values())}
         found = rows.order_by().aggregate(**named)
         return dict(zip(self.conditions, (found[name] for name in named), strict=True))
@@ -294,7 +303,7 @@ class ListState:
 
     def page(self, rows: "QuerySet[M]", *, size: int = PAGE_SIZE) -> "Page[M]":
         """The page of these (narrowed) rows that was asked for, in order."""
-        return Paginator(self.ordered(rows), size).get_page(self.page_asked)
+        return paged(self.ordered(rows), size=size).get_page(self.page_asked)
 
     def facets(self, rows: "QuerySet[Any]") -> list[Facet]:
         """Every facet with the counts that the other choices leave, of rows that are not narrowed yet; one

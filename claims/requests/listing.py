@@ -20,7 +20,6 @@ REQUEST_HEADER = (
 
 def requests_for(user: User) -> Listing:
     """The list of requests as one person may ask for it."""
-    final = Q(state__in=FINAL_STATES)
     projects = Project.objects.all().detailed_to(user).order_by("name").values_list("slug", "name")
     return Listing(
         "requests",
@@ -39,10 +38,10 @@ def requests_for(user: User) -> Listing:
             Choice(
                 "state",
                 _("State"),
-                conditions={
-                    "active": ~final,
-                    "over": final,
-                    **{value: Q(state=value) for value in Request.State.values},
+                column="state",
+                together={
+                    "active": [value for value in Request.State.values if value not in FINAL_STATES],
+                    "over": FINAL_STATES,
                 },
                 labels={"active": _("not over yet"), "over": _("over"), **dict(Request.State.choices)},
             ),

@@ -7,7 +7,6 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
 
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by
-from claims.history.pages import paged
 from claims.history.timeline import DEVICE, LANES_BY, NODE, PROJECT
 from claims.history.unseen import unseen
 from claims.models import Allocation
@@ -43,7 +42,7 @@ def history(request: HttpRequest) -> HttpResponseBase:
     wanted = HistoryFilter.parse(request.GET)
     state = HISTORY.read(request)
     by = request.GET.get("by", DEVICE)
-    page = paged(state.ordered(allocations(wanted, viewer=viewer)), size=PAGE_SIZE).get_page(state.page_asked)
+    page = state.page(allocations(wanted, viewer=viewer), size=PAGE_SIZE)
     context = {
         # How the timeline is laid out; of one project or device, by what tells its lanes apart.
         "by": by if by in LANES_BY else DEVICE,

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from django.core.paginator import Paginator
 
-from claims.history import pages
 from claims.history.intervals import HistoryFilter, allocations
-from claims.history.pages import paged
 from claims.models import Allocation
 from inventory.models import Cluster
+from portal import paging
+from portal.paging import paged
 from tests.cast import make_cast
 from tests.claims.conftest import NOW
 
@@ -25,9 +25,12 @@ def hold(cluster: Cluster, number: int, **values: str) -> Allocation:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("shallow", [0, 6, 500])
-def test_every_page_is_the_one_of_plain_slices(monkeypatch: pytest.MonkeyPatch, shallow: int) -> None:
-    monkeypatch.setattr(pages, "SHALLOW", shallow)
+@pytest.mark.parametrize(("shallow", "many"), [(0, 1000), (6, 1000), (500, 0), (500, 1000)])
+def test_every_page_is_the_one_of_plain_slices(
+    monkeypatch: pytest.MonkeyPatch, shallow: int, many: int
+) -> None:
+    monkeypatch.setattr(paging, "SHALLOW", shallow)
+    monkeypatch.setattr(paging, "MANY", many)
     cluster = Cluster.objects.create(name="c1", created_at=NOW)
     for number in range(23):
         hold(cluster, number)

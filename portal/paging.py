@@ -1,5 +1,6 @@
 """Pages of long lists for Django's Paginator: rows are counted off from whichever end is nearer, and by their
-keys alone where there are many, so that the last page costs what the first one does.
+keys alone where there are many, so that the last page costs what the first one does, and only those rows are
+read whole that are shown.
 """
 
 from functools import cached_property
@@ -9,8 +10,9 @@ from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 
 M = TypeVar("M", bound=Model)
-# So many rows are skipped as they are: another query costs as much.
+# So many rows are skipped, and sorted, as they are: another query costs as much.
 SHALLOW = 500
+MANY = 1_000
 
 
 def paged(rows: "QuerySet[M]", *, size: int) -> "Paginator[M]":
@@ -39,10 +41,12 @@ class NearerEnd(Generic[M]):
         start, stop, _step = wanted.indices(self._count)
         if start >= stop:
             return []
+        if start <= SHALLOW and self._count <= MANY:
+            return list(self._rows[start:stop])
         rows, backwards = self._rows, start > self._count - stop
         if backwards:
             rows, start, stop = rows.reverse(), self._count - stop, self._count - start
-        found = list(rows[start:stop]) if start <= SHALLOW else self._far(rows, start, stop)
+        found = self._far(rows, start, stop)
         return found[::-1] if backwards else found
 
     def _far(self, rows: "QuerySet[M]", start: int, stop: int) -> list[M]:
