@@ -652,9 +652,11 @@ def _news(cast: Cast, size: int) -> Webhook:
             people=[cast.member, cast.lead],
             kind=Kind.EXPIRY if number % 2 else Kind.QUOTA,
             subject=Text(
-                gettext_noop("The time of request %(request)s is over in %(left)s."),
+                # As `claims.requests.reminders` tells it.
+                gettext_noop("The time of %(request)s is over in %(left)s, at %(at)s."),
                 request="harmonics",
                 left=timedelta(hours=1 + number),
+                at=now + timedelta(hours=1 + number),
             ),
             body=as_written("Tidal harmonics of the German Bight, second run"),
             url="/projects/tides/",
