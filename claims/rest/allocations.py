@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by, version
 from claims.models import Allocation, Bound
 from claims.rest.answers import ProblemOut
-from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
+from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from inventory.podresources.answers import NamedDeviceOut, as_json
 from inventory.podresources.naming import NamedDevice
 from portal.accounts.models import ApiToken
@@ -140,6 +140,7 @@ class AllocationListView(ApiListView):
     serializer_class = AllocationOut
     ordering = ("-started_at", "-id")
     renderer_classes = RENDERERS
+    content_negotiation_class = Formats
 
     def get_queryset(self) -> QuerySet[Allocation]:
         if getattr(self, "swagger_fake_view", False):

@@ -1,10 +1,13 @@
 """What several of the desk's REST views answer with: requests, amounts, problems."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from drf_spectacular.utils import inline_serializer
-from rest_framework import serializers
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiParameter, inline_serializer
+from rest_framework import exceptions, serializers
+from rest_framework.request import Request as ApiRequest
 
 from claims.models import Request
 from claims.money.expected import Cost
@@ -97,3 +100,12 @@ def range_of(cost: Cost) -> dict[str, Any]:
 def amount_text(amount: Fraction, currency: str) -> str:
     """Rounded to the currency's minor unit."""
     return str(money.rounded(amount, currency=currency))
+
+
+def refuse_unknown(request: ApiRequest, parameters: Iterable[OpenApiParameter]) -> None:
+    """Raises ValidationError for what no parameter is called: amounts of another month, since the name of the
+    parameter was misspelt, would be booked before anybody noticed."""
+    known = [one.name for one in parameters if one.location == OpenApiParameter.QUERY]
+    said = _("Choose one of: %(choices)s.") % {"choices": ", ".join(known)}
+    if wrong := {name: [said] for name in request.query_params if name not in (*known, "format")}:
+        raise exceptions.ValidationError(wrong)

@@ -19,7 +19,7 @@ from claims.money.charges import charges
 from claims.money.costs import Period, visible_projects
 from claims.money.months import zone_named
 from claims.money.pricing import Statement
-from claims.rest.answers import AmountOut, ProblemOut, totals_of
+from claims.rest.answers import AmountOut, ProblemOut, refuse_unknown, totals_of
 from portal import access
 from portal.accounts.models import ApiToken
 from portal.api import ApiView
@@ -50,9 +50,10 @@ class ChargeLinesOut(serializers.Serializer[Any]):
     totals = AmountOut(many=True)
 
 
-_PERIOD = [
+_PARAMETERS = [
     OpenApiParameter("from", description="A date, in the organisation's time zone, or an ISO 8601 time."),
     OpenApiParameter("to", description="The same; a date includes that day, a time is exclusive."),
+    OpenApiParameter("project", description="Slug; without it all that one may see."),
 ]
 
 
@@ -64,13 +65,11 @@ class ChargesView(ApiView):
 
     @extend_schema(
         tags=["chargeback"],
-        parameters=[
-            *_PERIOD,
-            OpenApiParameter("project", description="Slug; without it all that one may see."),
-        ],
+        parameters=_PARAMETERS,
         responses={200: ChargeLinesOut, 400: ProblemOut, 404: ProblemOut},
     )
     def get(self, request: ApiRequest) -> Response:
+        refuse_unknown(request, _PARAMETERS)
         now, user = timezone.now(), self.person
         period = Period.parse(request.query_params, now=now, zone=zone_named(settings.ORGANISATION_ZONE))
         if period.errors:

@@ -20,7 +20,7 @@ from claims.history.curves import moment, us
 from claims.models import Charge
 from claims.money.usage import Wanted, charges_of, hours, rows_of
 from claims.money.versions import version
-from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
+from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage import (
     FILTERS,
     FORMAT,
@@ -45,7 +45,7 @@ _EXAMPLE = OpenApiExample(
     "Charges one by one",
     value={
         "start": "2026-03-01T00:00:00Z", "end": "2026-04-01T00:00:00Z", "as_of": "2026-04-01T00:00:00Z",
-        "group_by": [], "next": None, "previous": None,
+        "billed": None, "group_by": [], "next": None, "previous": None,
         "results": [
             {"id": 4711, "kind": "usage", "billed": "2026-03", "closed": True,
              "start": "2026-03-02T09:00:00Z", "end": "2026-03-02T11:00:00Z", "project": "protein-folding",
@@ -78,6 +78,7 @@ class ChargeListView(ApiListView):
     pagination_class = CursorPages
     ordering = ("started_us", "id")
     renderer_classes = RENDERERS
+    content_negotiation_class = Formats
 
     def get_queryset(self) -> QuerySet[Charge]:
         now = timezone.now()

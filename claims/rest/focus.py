@@ -15,7 +15,7 @@ from claims.focus.download import asked, download
 from claims.focus.files import MEDIA_TYPES
 from claims.focus.metadata import metadata
 from claims.rest.answers import ProblemOut
-from claims.rest.streams import CsvRenderer, etag_of, not_modified
+from claims.rest.streams import CsvRenderer, Formats, etag_of, not_modified
 from portal.accounts.models import ApiToken
 from portal.api import ApiView
 
@@ -137,6 +137,7 @@ class FocusView(ApiView):
 
     required_scope = ApiToken.Scope.CHARGEBACK
     renderer_classes = (JSONRenderer, CsvRenderer, ParquetRenderer)
+    content_negotiation_class = Formats
 
     @extend_schema(
         tags=["chargeback"],

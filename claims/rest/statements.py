@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from claims.models import Charge, Statement
 from claims.money.months import Month, NoMonth, zone_named
 from claims.money.statements import Line, overview, told_of, visible
-from claims.rest.answers import AmountOut, ProblemOut
+from claims.rest.answers import AmountOut, ProblemOut, refuse_unknown
 from claims.rest.streams import etag_of, not_modified, utc
 from portal import access
 from portal.accounts.models import ApiToken, Project
@@ -68,6 +68,7 @@ class StatementDetailOut(StatementOut):
     lines = StatementLineOut(many=True)
 
 
+_MONTH = OpenApiParameter("month", description="Such as 2026-03; without it the month before this one.")
 _ETAG = OpenApiParameter(
     "If-None-Match",
     location=OpenApiParameter.HEADER,
@@ -83,13 +84,11 @@ class StatementListView(ApiView):
 
     @extend_schema(
         tags=["chargeback"],
-        parameters=[
-            OpenApiParameter("month", description="Such as 2026-03; without it the month before this one."),
-            _ETAG,
-        ],
+        parameters=[_MONTH, _ETAG],
         responses={200: StatementsOut, 304: _UNCHANGED, 400: ProblemOut},
     )
     def get(self, request: ApiRequest) -> Response:
+        refuse_unknown(request, [_MONTH])
         now, zone = timezone.now(), zone_named(settings.ORGANISATION_ZONE)
         month = _month(request.query_params.get("month", "")[:40]) or Month.of(now, zone).previous()
         bounds = month.bounds(zone)

@@ -14,6 +14,9 @@ from typing import Any
 import msgspec
 from django.http import StreamingHttpResponse
 from django.utils.http import parse_etags
+from django.utils.translation import gettext as _
+from rest_framework import exceptions
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -45,6 +48,19 @@ class NdjsonRenderer(_Streamed):
 
 
 RENDERERS = (JSONRenderer, CsvRenderer, NdjsonRenderer)
+
+
+class Formats(DefaultContentNegotiation):
+    """A `format` that there is not is named; else it would look as if there were no such address."""
+
+    def filter_renderers(self, renderers: Iterable[BaseRenderer], format: str) -> list[BaseRenderer]:  # noqa: A002 # as it is called there
+        offered = list(renderers)
+        found = [renderer for renderer in offered if renderer.format == format]
+        if not found:
+            choices = ", ".join(str(renderer.format) for renderer in offered)
+            said = _("Choose one of: %(choices)s.") % {"choices": choices}
+            raise exceptions.ValidationError({"format": [said]})
+        return found
 
 
 def is_streamed(request: Request) -> bool:

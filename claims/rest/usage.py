@@ -26,8 +26,8 @@ from claims.models import Charge
 from claims.money.months import zone_named
 from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, hours, quantities, rows_of, totals
 from claims.money.versions import version
-from claims.rest.answers import ProblemOut
-from claims.rest.streams import RENDERERS, etag_of, is_streamed, not_modified, streamed, utc
+from claims.rest.answers import ProblemOut, refuse_unknown
+from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage_answers import UsageOut
 from portal import money
 from portal.accounts.models import ApiToken, User
@@ -64,7 +64,7 @@ _EXAMPLE = OpenApiExample(
     "March by project",
     value={
         "start": "2026-03-01T00:00:00Z", "end": "2026-04-01T00:00:00Z", "as_of": "2026-04-01T00:00:00Z",
-        "group_by": ["project"], "next": None,
+        "billed": None, "group_by": ["project"], "next": None,
         "results": [
             {"project": "protein-folding", "unit": "device", "per": "", "unit_hours": "2.000000",
              "currency": "EUR", "amount": "5.00", "exact_numerator": "5", "exact_denominator": "1"},
@@ -96,6 +96,7 @@ class UsageView(ApiView):
 
     required_scope = ApiToken.Scope.CHARGEBACK
     renderer_classes = RENDERERS
+    content_negotiation_class = Formats
 
     @extend_schema(
         tags=["chargeback"],
@@ -148,6 +149,7 @@ def frame(wanted: Wanted, *, now: datetime) -> dict[str, Any]:
         "start": utc(wanted.period.start),
         "end": utc(wanted.period.end),
         "as_of": utc(min(now, wanted.period.end)),
+        "billed": wanted.billed or None,
         "group_by": list(wanted.group_by),
     }
 
@@ -172,7 +174,8 @@ def sums(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def wanted_of(request: ApiRequest, now: datetime) -> Wanted:
-    """What a call asks for; raises ValidationError for what cannot be read."""
+    """What a call asks for; raises ValidationError for what cannot be read, or is called otherwise."""
+    refuse_unknown(request, (GROUP_BY, *FILTERS, *PAGES, *FORMAT))
     wanted = Wanted.parse(request.query_params, now=now, zone=zone_named(settings.ORGANISATION_ZONE))
     if wanted.errors:
         raise exceptions.ValidationError({name: [said] for name, said in wanted.errors.items()})

@@ -47,9 +47,10 @@ class UsageRowOut(serializers.Serializer[Any]):
 
 
 class UsageOut(serializers.Serializer[Any]):
-    start = serializers.DateTimeField()
+    start = serializers.DateTimeField(help_text="1970: whenever it was, since only `billed` was named.")
     end = serializers.DateTimeField()
     as_of = serializers.DateTimeField(help_text="What still runs is counted up to here.")
+    billed = serializers.CharField(allow_null=True, help_text="The month of the statements; null: any.")
     group_by = serializers.ListField(child=serializers.CharField())
     next = serializers.URLField(allow_null=True)
     results = UsageRowOut(many=True)
@@ -108,9 +109,10 @@ class ChargeOut(UsageRowOut):
 
 
 class ChargesOut(serializers.Serializer[Any]):
-    start = serializers.DateTimeField()
+    start = serializers.DateTimeField(help_text="1970: whenever it was, since only `billed` was named.")
     end = serializers.DateTimeField()
     as_of = serializers.DateTimeField(help_text="What still runs is counted up to here.")
+    billed = serializers.CharField(allow_null=True, help_text="The month of the statements; null: any.")
     group_by = serializers.ListField(child=serializers.CharField())
     next = serializers.URLField(allow_null=True)
     previous = serializers.URLField(allow_null=True, required=False)

@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_named_in_every_format(cast: Cast, ledger: Reques
         assert response.status_code == 400
         assert response["Content-Type"] == "application/problem+json"
         assert response.json()["errors"]
-    assert get(cast.owner, "format=xlsx").status_code == 404
+    assert get(cast.owner, "format=xlsx").status_code == 400
     assert get(cast.owner, accept="text/html,image/png").status_code == 406
 
 

@@ -238,3 +238,31 @@ def test_what_cannot_be_read_is_named(month: Cast, query: str, field: str) -> No
 def test_a_cursor_that_nobody_gave_out_is_not_found(month: Cast, cursor: str) -> None:
     assert get(month.finance, USAGE, f"cursor={cursor}").status_code in (200, 404)
     assert get(month.finance, ROWS, f"cursor={cursor}").status_code in (200, 404)
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field", "choice"),
+    [
+        ("usage/", "month=2026-01", "month", "billed"),
+        ("charges/", "billed=2026-01&projekt=tides", "projekt", "project"),
+        ("charges/lines/", "billed=2026-01", "billed", "from"),
+        ("statements/", "billed=2026-01", "billed", "month"),
+        ("usage/", "billed=2026-01&format=xlsx", "format", "csv"),
+        ("charges/", "format=xlsx", "format", "ndjson"),
+        ("allocations/", "format=xlsx", "format", "ndjson"),
+        ("focus/", "format=xlsx", "format", "parquet"),
+    ],
+)
+def test_what_is_misspelt_is_refused_and_told_no_other_month(
+    month: Cast, path: str, query: str, field: str, choice: str
+) -> None:
+    response = get(month.finance, f"/api/v1/{path}", query)
+    assert response.status_code == 400, response.content
+    (error,) = response.json()["errors"]
+    assert error["field"] == field
+    assert choice in error["message"]
+
+
+def test_an_answer_tells_which_month_of_statements_it_is(month: Cast) -> None:
+    assert usage(month.finance, "billed=2026-01")["billed"] == "2026-01"
+    assert usage(month.finance, JANUARY)["billed"] is None
