@@ -32,15 +32,17 @@ prices_of_book = st.dictionaries(
 @st.composite
 def rows(draw: st.DrawFn) -> dict[str, Any]:
     start, end = sorted((draw(times), draw(times)))
-    shared = draw(st.booleans())
+    shared, device_class = draw(st.booleans()), draw(st.sampled_from(["", "gpu"]))
+    # Units of Device Plugins are of no class.
+    several = not shared and not device_class
     return {
-        "device_class": draw(st.sampled_from(["", "gpu"])),
+        "device_class": device_class,
         "product": draw(st.sampled_from(["H100", "A100"])),
         "share_id": draw(st.sampled_from(["one", "two"])) if shared else "",
         "consumed_capacity": draw(amounts),
         "capacity": draw(st.sampled_from([{"memory": {"value": "40Gi"}}, {"memory": {"value": "3Gi"}}, {}])),
-        "units": draw(st.integers(1, 3)),
-        "replicas": draw(st.integers(1, 2)),
+        "units": draw(st.integers(1, 3)) if several else 1,
+        "replicas": draw(st.integers(1, 2)) if several else 1,
         "admin_access": draw(st.booleans()),
         "started_at": start,
         "ended_at": draw(st.sampled_from([None, start, end, end])),
