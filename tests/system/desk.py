@@ -139,7 +139,8 @@ class Desk:
             cwd=BASE_DIR,
             capture_output=True,
             text=True,
-            timeout=240,
+            # Migrations of a new database, on a machine that has other work.
+            timeout=480,
             check=False,
         )
         assert done.returncode == 0, done.stderr
