@@ -48,6 +48,12 @@ def test_sent_it_is_a_request_with_its_key_and_no_draft(cast: Cast, values: dict
     assert "taken" in taken.value.errors["key"][0]
 
 
+def test_what_names_no_flavor_is_listed_too(cast: Cast) -> None:
+    drafts.keep(user=cast.owner, values={**TYPED, "flavor": "", "project": ""}, now=NOW)
+    Draft.objects.update(values={"purpose": "Folding"})
+    assert "Folding" in page(signed_in(cast.owner), reverse("draft-list"))
+
+
 def test_nobody_else_finds_it(cast: Cast) -> None:
     draft = drafts.keep(user=cast.owner, values=TYPED, now=NOW)
     for user in (cast.teammate, cast.lead, cast.admin, cast.auditor, cast.stranger):
