@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import Any
 
 from django.db import transaction
@@ -24,6 +23,7 @@ from claims.money.rating import source_of
 from inventory.identity import qualified_amounts
 from inventory.models import ArchivedObject, Cluster, DeviceProfile, NamespaceBinding, Observation
 from portal import bulk
+from portal.sql import chunks
 
 # Observations of one transaction: what a claim was seen to do in quick succession is folded once.
 BATCH = 10_000
@@ -81,7 +81,7 @@ def refold(*, cluster: Cluster, uids: Iterable[str]) -> None:
 
 def _refold(cluster: Cluster, uids: Iterable[str]) -> None:
     policies = Policies(tuple(LedgerPolicy.objects.order_by("valid_from").values_list("valid_from", "bound")))
-    for chunk in _chunks(sorted(uids), CHUNK):
+    for chunk in chunks(sorted(uids), CHUNK):
         folded = fold(_events(cluster, chunk), policies=policies)
         wrote = _write_allocations(cluster, chunk, folded.intervals)
         if _write_consumers(cluster, chunk, folded) or wrote:
@@ -309,9 +309,3 @@ def _consumer(cluster: Cluster, stay: Stay) -> Consumer:
 def _products(intervals: Sequence[Interval]) -> dict[str, str]:
     digests = {interval.facts.get("profile") for interval in intervals} - {None, ""}
     return dict(DeviceProfile.objects.filter(digest__in=digests).values_list("digest", "product"))
-
-
-def _chunks(items: Sequence[str], size: int) -> Iterator[list[str]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk

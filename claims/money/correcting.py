@@ -3,14 +3,13 @@ that refer to what they correct. What was closed is only read.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import islice
-from typing import TypeVar
 
 from claims.models import Charge, Statement
 from claims.money.months import Month
 from claims.money.rating import CONTENT, content_of
+from portal.sql import chunks
 
 AT_ONCE = 1_000
 # What a correction says itself; all else is as in what it corrects.
@@ -20,7 +19,6 @@ _CORRECTED = (Charge.Kind.USAGE, Charge.Kind.IDLE)
 Key = tuple[str, int, int | None]
 # What is corrected as one: source, payer, currency.
 _Account = tuple[str, int | None, str]
-_T = TypeVar("_T")
 
 
 def closed_from(month: Month) -> set[tuple[int | None, str]]:
@@ -46,7 +44,7 @@ def correct(
     corrections = Charge.objects.filter(
         kind=Charge.Kind.CORRECTION, started_us__gte=bounds[0], started_us__lt=bounds[1]
     )
-    for chunk in _chunks(sorted(sources)):
+    for chunk in chunks(sorted(sources), AT_ONCE):
         for row in corrections.filter(source__in=chunk):
             told[row.source, row.project_id, row.currency].append(row)
     # What is the same as when it was closed, and was never corrected, comes to no difference.
@@ -110,11 +108,5 @@ def _one_correction(
 
 def _stored(pks: Sequence[int]) -> list[Charge]:
     """In order of time."""
-    found = [charge for chunk in _chunks(pks) for charge in Charge.objects.filter(pk__in=chunk)]
+    found = [charge for chunk in chunks(pks, AT_ONCE) for charge in Charge.objects.filter(pk__in=chunk)]
     return sorted(found, key=lambda charge: (charge.started_us, charge.pk))
-
-
-def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, AT_ONCE)):
-        yield chunk

@@ -24,6 +24,7 @@ from claims.money.ownership import Owners
 from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
 from claims.requests.manifests import hold_name
 from portal import bulk
+from portal.sql import chunks
 
 CHUNK = 1_000
 _FIELDS = [field.name for field in Charge._meta.concrete_fields if field.attname in (*CONTENT, "content")]
@@ -68,14 +69,14 @@ def rate_claims(
     work = _Work(month=month, zone=zone, prices=prices or price_list())
     left = set(gone)
     for cluster, uids in claims.items():
-        for some in _chunks(sorted(uids)):
+        for some in chunks(sorted(uids), CHUNK):
             held = Allocation.objects.filter(cluster=cluster, claim_uid__in=some).order_by("pk")
             rows = list(held.values("admin_access", *COLUMNS))
             sources = {source_of(row) for row in rows}
             left -= sources
             with transaction.atomic():
                 work.write([row for row in rows if not row["admin_access"]], sources)
-    for some in _chunks(sorted(left)):
+    for some in chunks(sorted(left), CHUNK):
         with transaction.atomic():
             work.settle({}, some)
     return work.told
@@ -126,13 +127,13 @@ class _Work:
             .iterator()
             if _half(source) not in self.seen
         }
-        for chunk in _chunks(sorted(gone)):
+        for chunk in chunks(sorted(gone), CHUNK):
             self.settle({}, chunk)
 
     def settle(self, wanted: dict[Key, Charge], sources: Collection[str]) -> None:
         """Have the charges of some sources be these."""
         stored: dict[Key, tuple[int, str]] = {}
-        for chunk in _chunks(sorted(sources)):
+        for chunk in chunks(sorted(sources), CHUNK):
             rows = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month), source__in=chunk)
             columns = ("source", "started_us", "project_id", "pk", "content")
             for source, start, project, pk, content in rows.values_list(*columns):
@@ -215,9 +216,3 @@ def stays_of(rows: Sequence[Row], prices: PriceList) -> Stays:
 
 def _half(source: str) -> int:
     return int(source[:32], 16)
-
-
-def _chunks(items: Sequence[str]) -> Iterator[list[str]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk
