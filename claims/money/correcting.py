@@ -9,6 +9,7 @@ from fractions import Fraction
 from claims.models import Charge, Statement
 from claims.money.months import Month
 from claims.money.rating import CONTENT, content_of
+from claims.money.shutting import correct_alone
 from portal.sql import chunks
 
 AT_ONCE = 1_000
@@ -22,7 +23,8 @@ _Account = tuple[str, int | None, str]
 
 
 def closed_from(month: Month) -> set[tuple[int | None, str]]:
-    """Payer and month of the statements that are closed, of that month and later ones."""
+    """Payer and month of the statements that are closed, of that month and later ones. Who writes by
+    it asks after `shutting.keep_months_open`."""
     closed = Statement.objects.filter(state=Statement.State.CLOSED, month__gte=str(month))
     return set(closed.values_list("project_id", "month"))
 
@@ -30,7 +32,6 @@ def closed_from(month: Month) -> set[tuple[int | None, str]]:
 def correct(
     *,
     month: Month,
-    bounds: tuple[int, int],
     closed: Collection[tuple[int | None, str]],
     frozen: Mapping[Key, tuple[int, str]],
     late: Mapping[Key, Charge],
@@ -38,12 +39,13 @@ def correct(
 ) -> int:
     """Write the difference between what was closed (`frozen`: primary key and content) and what it should
     have been (`late`), per source, payer and currency, into the payer's next open month; how many corrections
-    became others. `sources` are all that `late` tells of, `bounds` those of the month. Doing it again writes
-    nothing; what no closed month has yet of a correction is replaced, not added to."""
+    became others. `sources` are all that `late` tells of, and of what is no more those that are to be looked
+    at. Doing it again writes nothing; what no closed month has yet of a correction is replaced, not added to.
+    `closed` was read in this transaction, in which no month is closed."""
+    correct_alone()
     told: dict[_Account, list[Charge]] = defaultdict(list)
-    corrections = Charge.objects.filter(
-        kind=Charge.Kind.CORRECTION, started_us__gte=bounds[0], started_us__lt=bounds[1]
-    )
+    # By the month that they correct: the organisation's zone, and with it the bounds of months, may change.
+    corrections = Charge.objects.filter(kind=Charge.Kind.CORRECTION, note=str(month))
     for chunk in chunks(sorted(sources), AT_ONCE):
         for row in corrections.filter(source__in=chunk):
             told[row.source, row.project_id, row.currency].append(row)

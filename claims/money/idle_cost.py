@@ -7,7 +7,7 @@ What is idle is the ledger's to say (`claims.ledger.conservation`): there, not h
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from fractions import Fraction
 from typing import Any
@@ -25,6 +25,7 @@ from claims.money.books import IDLE, Kind, PriceList, price_list
 from claims.money.correcting import AT_ONCE, Key, closed_from, correct
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
+from claims.money.shutting import keep_months_open
 from inventory.models import Cluster, Device, DeviceProfile
 from portal import bulk
 from portal.accounts import audit
@@ -47,17 +48,20 @@ def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | 
     a price for idle time. Once the month of the operator is closed, the difference is corrected in the
     operator's next open month instead."""
     prices = prices or price_list()
-    closed = closed_from(month)
-    if (None, str(month)) in closed:
-        _correct(month, zone, closed, prices, now=now)
+    if Statement.objects.filter(project=None, month=str(month), state=Statement.State.CLOSED).exists():
+        _correct(month, zone, prices, now=now)
         return Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).count()
     wanted = _wanted(month, zone, prices, now=now)
-    stored = {
-        (charge.source, charge.started_us): charge
-        for charge in Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month))
-    }
-    same = {key for key in wanted if key in stored and stored[key].content == wanted[key].content}
     with transaction.atomic():
+        keep_months_open()
+        if (None, str(month)) in closed_from(month):
+            # Closed meanwhile: the next round corrects it.
+            return Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).count()
+        stored = {
+            (charge.source, charge.started_us): charge
+            for charge in Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month))
+        }
+        same = {key for key in wanted if key in stored and stored[key].content == wanted[key].content}
         if same != stored.keys() or same != wanted.keys():
             rollup.stale(month)
         Charge.objects.filter(pk__in=[c.pk for key, c in stored.items() if key not in same]).delete()
@@ -68,7 +72,6 @@ def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | 
 def _correct(
     month: Month,
     zone: tzinfo,
-    closed: Collection[tuple[int | None, str]],
     prices: PriceList,
     *,
     now: datetime,
@@ -84,10 +87,10 @@ def _correct(
     wanted = _wanted(month, zone, prices, now=now, was=was)
     late: dict[Key, Charge] = {(source, start, None): charge for (source, start), charge in wanted.items()}
     with transaction.atomic():
+        keep_months_open()
         corrected = correct(
             month=month,
-            bounds=(us(month.start(zone)), us(month.next().start(zone))),
-            closed=closed,
+            closed=closed_from(month),
             frozen=frozen,
             late=late,
             sources={key[0] for key in frozen.keys() | late.keys()} | _corrected_before(month),
@@ -216,8 +219,7 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
     """Pass the idle cost of a month on to the projects that used devices, in proportion to what they pay for
     that; the operator is relieved of as much. How many were charged. Doing it again does it anew. Raises
     UnableToPassOn for a month in which anything is closed."""
-    if Statement.objects.filter(month=str(month), state=Statement.State.CLOSED).exists():
-        raise UnableToPassOn(_("%(month)s is closed.") % {"month": month})
+    _demand_open(month)
     start, end = month.bounds(zone)
     used: dict[str, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     idle_cost: dict[str, Fraction] = defaultdict(Fraction)
@@ -238,6 +240,8 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
             rows.append(_part(project, part, currency, month=month, at=us(start)))
         rows.append(_part(None, -cost, currency, month=month, at=us(start)))
     with transaction.atomic():
+        keep_months_open()
+        _demand_open(month)
         Charge.objects.filter(kind=Charge.Kind.SHARED, month=str(month)).delete()
         bulk.append(rows)
         audit.record_named(
@@ -250,6 +254,11 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
             after={"charges": len(rows), "cost": {c: str(cost) for c, cost in idle_cost.items()}},
         )
     return len([row for row in rows if row.project_id is not None])
+
+
+def _demand_open(month: Month) -> None:
+    if Statement.objects.filter(month=str(month), state=Statement.State.CLOSED).exists():
+        raise UnableToPassOn(_("%(month)s is closed.") % {"month": month})
 
 
 def is_passed_on(*, month: Month) -> bool:

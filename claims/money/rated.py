@@ -17,11 +17,12 @@ from django.db.models import Q
 from claims.history.curves import us
 from claims.models import Allocation, Charge, Consumer
 from claims.money import rollup
-from claims.money.books import PriceList, price_list
+from claims.money.books import IDLE, PriceList, price_list
 from claims.money.correcting import Key, closed_from, correct
 from claims.money.months import Month
 from claims.money.ownership import Owners
 from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
+from claims.money.shutting import keep_months_open
 from claims.requests.manifests import hold_name
 from portal import bulk
 from portal.sql import chunks
@@ -94,7 +95,6 @@ class _Work:
     def __post_init__(self) -> None:
         self.owners = Owners()
         self.start, self.end = (us(at) for at in self.month.bounds(self.zone))
-        self.closed = closed_from(self.month)
 
     def chunks(self) -> Iterator[list[Row]]:
         touching = Q(ended_us=None) | Q(ended_us__gt=self.start)
@@ -119,27 +119,31 @@ class _Work:
         self.settle(wanted, sources)
 
     def clear(self) -> None:
-        """Take away what the ledger does not have any more."""
+        """Take away what the ledger does not have any more, also what only corrections tell of."""
+        charges = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month))
+        late = Charge.objects.filter(kind=Charge.Kind.CORRECTION, note=str(self.month)).exclude(use=IDLE)
         gone = {
             source
-            for source in Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month))
-            .values_list("source", flat=True)
-            .iterator()
+            for rows in (charges, late)
+            for source in rows.values_list("source", flat=True).iterator()
             if _half(source) not in self.seen
         }
         for chunk in chunks(sorted(gone), CHUNK):
             self.settle({}, chunk)
 
     def settle(self, wanted: dict[Key, Charge], sources: Collection[str]) -> None:
-        """Have the charges of some sources be these."""
+        """Have the charges of some sources be these. Within a transaction."""
+        keep_months_open()
+        closed = closed_from(self.month)
+        payers = {payer for payer, month in closed if month == str(self.month)}
         stored: dict[Key, tuple[int, str]] = {}
         for chunk in chunks(sorted(sources), CHUNK):
             rows = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month), source__in=chunk)
             columns = ("source", "started_us", "project_id", "pk", "content")
             for source, start, project, pk, content in rows.values_list(*columns):
                 stored[source, start, project] = pk, content
-        frozen = {key: told for key, told in stored.items() if self._is_closed(key[2])}
-        late = {key: c for key, c in wanted.items() if self._is_closed(key[2])}
+        frozen = {key: told for key, told in stored.items() if key[2] in payers}
+        late = {key: charge for key, charge in wanted.items() if key[2] in payers}
         fresh, changed = [], []
         for key, charge in wanted.items():
             self.told.charges += 1
@@ -159,8 +163,11 @@ class _Work:
         bulk.append(fresh)
         self.told.added += len(fresh)
         self.told.changed += len(changed)
-        if frozen or late:
-            self._correct(frozen, late, sources)
+        if payers:
+            # Also where there is nothing: what was corrected may be somebody else's by now, or gone.
+            self.told.corrected += correct(
+                month=self.month, closed=closed, frozen=frozen, late=late, sources=sources
+            )
 
     def _remove(self, gone: Sequence[int]) -> None:
         """What a dispute or a correction speaks of stays, without any time."""
@@ -178,24 +185,6 @@ class _Work:
             charge.content = content_of(charge)
             charge.save(update_fields=["ended_us", "content"])
         named.exclude(pk__in=spoken_of).delete()
-
-    def _is_closed(self, project: int | None) -> bool:
-        return (project, str(self.month)) in self.closed
-
-    def _correct(
-        self,
-        frozen: Mapping[Key, tuple[int, str]],
-        late: Mapping[Key, Charge],
-        sources: Collection[str],
-    ) -> None:
-        self.told.corrected += correct(
-            month=self.month,
-            bounds=(self.start, self.end),
-            closed=self.closed,
-            frozen=frozen,
-            late=late,
-            sources=sources,
-        )
 
 
 def stays_of(rows: Sequence[Row], prices: PriceList) -> Stays:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import DatabaseError, transaction
@@ -20,10 +21,11 @@ from claims.models import (
     Request,
     Statement,
 )
+from claims.money import rated
 from claims.money.books import Centres
 from claims.money.charges import charges, charges_of_request
 from claims.money.months import Month
-from claims.money.rated import rate_month
+from claims.money.rated import rate_claims, rate_month
 from claims.requests.running import running
 from inventory.models import Cluster, NamespaceBinding
 from portal.accounts.models import Project, User
@@ -130,6 +132,76 @@ def test_a_correction_that_proves_wrong_goes_away_while_it_is_open(cluster: Clus
         Allocation.objects.filter(pk=row.pk).update(ended_at=T0 + hours * HOUR)
         rate_month(month=MARCH, zone=UTC)
         assert Charge.objects.filter(kind=Charge.Kind.CORRECTION).count() == left
+
+
+def test_a_correction_of_what_another_pays_for_by_now_is_taken_back(cluster: Cluster, tides: Project) -> None:
+    dunes = Project.objects.create(slug="dunes", name="Dunes", created_at=T0)
+    close(tides)
+    row = hold(cluster, T0, T0 + HOUR, project=tides)
+    assert rate_month(month=MARCH, zone=UTC).corrected == 1
+    assert total(project=tides, kind="correction", month="2026-04") == 3
+    # Its namespace was bound to the wrong project.
+    Allocation.objects.filter(pk=row.pk).update(project=dunes)
+    rate_month(month=MARCH, zone=UTC)
+    assert [total(project=tides), total(project=dunes), total()] == [0, 3, 3]
+    assert rate_month(month=MARCH, zone=UTC).nothing
+
+
+@pytest.mark.parametrize("billed", [False, True], ids=["not billed yet", "billed"])
+@pytest.mark.parametrize("alone", [False, True], ids=["with its month", "by itself"])
+def test_a_correction_of_what_never_was_is_taken_back(
+    cluster: Cluster, tides: Project, billed: bool, alone: bool
+) -> None:
+    close(tides)
+    row = hold(cluster, T0, T0 + HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    if billed:
+        close(tides, Month(2026, 4))
+    source = Charge.objects.get(kind="correction").source
+    row.delete()
+    for _again in range(2):
+        if alone:
+            rate_claims(month=MARCH, zone=UTC, claims={}, gone=[source])
+        else:
+            rate_month(month=MARCH, zone=UTC)
+        told = {c.month: c.fixed for c in Charge.objects.filter(kind="correction")}
+        assert told == ({"2026-04": 3, "2026-05": -3} if billed else {})
+
+
+def test_a_month_that_is_closed_while_it_is_rated_gets_no_more_charges(
+    cluster: Cluster, tides: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stays(*_rows: Any) -> Any:
+        if not Statement.objects.exists():
+            close(tides)
+        return {}
+
+    hold(cluster, T0, T0 + HOUR, project=tides)
+    monkeypatch.setattr(rated, "stays_of", stays)
+    for _again in range(2):
+        rate_month(month=MARCH, zone=UTC)
+        (charge,) = Charge.objects.all()
+        assert (charge.kind, charge.month) == ("correction", "2026-04")
+        assert charge.amount() == 3
+
+
+def test_a_correction_is_known_by_its_month_whatever_the_zone_of_months_is_by_now(
+    cluster: Cluster, tides: Project
+) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    hold(
+        cluster,
+        datetime(2026, 3, 31, 22, 30, tzinfo=UTC),
+        datetime(2026, 3, 31, 23, 30, tzinfo=UTC),
+        project=tides,
+    )
+    rate_month(month=MARCH, zone=UTC)
+    close(tides)
+    # There, that hour is of April.
+    assert rate_month(month=MARCH, zone=berlin).corrected == 1
+    assert rate_month(month=MARCH, zone=berlin).nothing
+    rate_month(month=Month(2026, 4), zone=berlin)
+    assert [total(month="2026-03"), total(month="2026-04"), total()] == [3, 0, 3]
 
 
 def test_what_nobody_paid_for_is_moved_to_who_does(cluster: Cluster, tides: Project) -> None:
