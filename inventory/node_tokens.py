@@ -17,7 +17,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from inventory.models import CdiNode, CdiToken, Cluster, PodDeviceNode, PodDeviceToken
-from inventory.node_reports import TOKEN_EXPIRED, TOKEN_REVOKED
+from inventory.node_reports import OF_TOKENS, TOKEN_EXPIRED, TOKEN_REVOKED, patience
 from portal.accounts.audit import record
 from portal.accounts.models import User
 
@@ -146,9 +146,17 @@ class NodeTokens(Generic[N, T]):
 
     @transaction.atomic
     def _note_refusal(self, token: T, code: str, *, now: datetime) -> None:
-        """Once for as long as it lasts, so that it is told since when; and who knows an old token makes the
-        desk write nothing more."""
-        nodes = self.nodes._default_manager.filter(pk=token.node_id).exclude(refusal=code)
+        """Once for as long as it lasts, so that it is told since when; and who knows old tokens makes the
+        desk write nothing more. Of a node that reports with a live token nothing is refused that matters."""
+        node = token.node
+        # With a report that is not overdue.
+        since = now - patience(timedelta(seconds=node.interval_seconds))
+        live = self.tokens._default_manager.filter(
+            node=node.pk, revoked_at=None, expires_at__gt=now, last_used_at__gte=since
+        )
+        nodes = self.nodes._default_manager.filter(pk=node.pk).exclude(refusal__in=OF_TOKENS)
+        if live.exists():
+            return
         # While a report is taken in, none waits for it.
         if nodes.select_for_update(skip_locked=True).first() is not None:
             nodes.update(refused_at=now, refusal=code)

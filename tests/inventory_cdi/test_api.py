@@ -13,6 +13,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from inventory.cdi import intake, tokens
 from inventory.models import CdiNode, CdiToken
+from inventory.node_reports import patience
 from portal.accounts.models import User
 from portal.accounts.tokens import issue_token
 from tests.inventory_cdi.conftest import CLAIM, Issue, report, spec, spec_file
@@ -123,6 +124,36 @@ def test_whoever_has_a_token_that_has_ended_makes_the_desk_write_once(issue: Iss
     post(plain, report())
     assert (CdiNode.objects.get().refused_at, CdiToken.objects.get().last_used_at) == changes
     assert not [q for q in asked.captured_queries if 'UPDATE "inventory_cdinode"' in q["sql"]]
+
+
+def test_two_tokens_that_have_ended_make_the_desk_write_no_more_than_one(issue: Issue) -> None:
+    _token, expired = issue(now=timezone.now() - timedelta(days=2), lifetime=timedelta(days=1))
+    token, revoked = issue()
+    tokens.revoke(token=token, actor=None, now=timezone.now())
+    post(expired, report())
+    noted = CdiNode.objects.values_list("refused_at", "refusal").get()
+    with CaptureQueriesContext(connection) as asked:
+        for plain in (revoked, expired, revoked):
+            post(plain, report())
+    assert CdiNode.objects.values_list("refused_at", "refusal").get() == noted
+    assert not [q for q in asked.captured_queries if 'UPDATE "inventory_cdinode"' in q["sql"]]
+
+
+def test_a_token_that_has_ended_says_nothing_of_a_node_that_reports_with_a_live_one(issue: Issue) -> None:
+    now = timezone.now()
+    old, ended = issue()
+    tokens.revoke(token=old, actor=None, now=now)
+    live, plain = issue()
+    assert post(plain, report()).status_code == 200
+    assert post(ended, report()).status_code == 401
+    node = CdiNode.objects.get()
+    assert (node.refused_at, node.refusal) == (None, "")
+    # Once its reports are overdue, it is the other one that explains it.
+    late = now + patience(timedelta(seconds=node.interval_seconds)) + timedelta(minutes=2)
+    assert tokens.find(ended, now=late) is None
+    node.refresh_from_db()
+    assert (node.refused_at, node.refusal) == (late, "token_revoked")
+    assert tokens.find(plain, now=late) == live
 
 
 def test_a_persons_token_does_not_open_the_intake(issue: Issue, cast: Cast) -> None:
