@@ -12,7 +12,7 @@ from claims.models import Adjustment, Charge, Statement
 from claims.money import announcing
 from claims.money.months import Month, zone_named
 from claims.money.rating import content_of
-from claims.money.shutting import keep_months_open
+from claims.money.shutting import write_alone
 from portal import money
 from portal.accounts import audit
 from portal.accounts.models import Project, User
@@ -81,7 +81,7 @@ def decide(
 ) -> None:
     """Agree to it, or not. Raises UnableToAdjust for who proposed it, and once its month is closed."""
     with transaction.atomic():
-        keep_months_open()
+        write_alone()
         row = (
             Adjustment.objects.select_for_update(of=("self",))
             .select_related("project", "refers_to")

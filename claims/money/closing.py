@@ -17,7 +17,7 @@ from claims.money import announcing
 from claims.money.idle_cost import is_passed_on, pass_on_anew, rate_idle
 from claims.money.months import Month
 from claims.money.rated import rate_month
-from claims.money.shutting import stop_writers
+from claims.money.shutting import write_alone
 from claims.money.statements import Line, lines_of, stored_lines
 from portal.accounts import audit
 from portal.accounts.models import Membership, Project, User
@@ -99,7 +99,7 @@ def close(
         if passed_on:
             pass_on_anew(month=month, zone=zone, actor=actor, now=now)
     with transaction.atomic():
-        stop_writers()
+        write_alone()
         row = Statement.objects.select_for_update().filter(project=project, month=str(month)).first()
         if row is None or row.state != State.REVIEW:
             raise UnableToMove(_wrong_state(row))

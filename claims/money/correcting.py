@@ -9,7 +9,6 @@ from fractions import Fraction
 from claims.models import Charge, Statement
 from claims.money.months import Month
 from claims.money.rating import CONTENT, content_of
-from claims.money.shutting import correct_alone
 from portal.sql import chunks
 
 AT_ONCE = 1_000
@@ -24,7 +23,7 @@ _Account = tuple[str, int | None, str]
 
 def closed_from(month: Month) -> set[tuple[int | None, str]]:
     """Payer and month of the statements that are closed, of that month and later ones. Who writes by
-    it asks after `shutting.keep_months_open`."""
+    it asks after `shutting.write_alone`."""
     closed = Statement.objects.filter(state=Statement.State.CLOSED, month__gte=str(month))
     return set(closed.values_list("project_id", "month"))
 
@@ -41,8 +40,7 @@ def correct(
     have been (`late`), per source, payer and currency, into the payer's next open month; how many corrections
     became others. `sources` are all that `late` tells of, and of what is no more those that are to be looked
     at. Doing it again writes nothing; what no closed month has yet of a correction is replaced, not added to.
-    `closed` was read in this transaction, in which no month is closed."""
-    correct_alone()
+    `closed` was read in this transaction, which is alone."""
     told: dict[_Account, list[Charge]] = defaultdict(list)
     # By the month that they correct: the organisation's zone, and with it the bounds of months, may change.
     corrections = Charge.objects.filter(kind=Charge.Kind.CORRECTION, note=str(month))

@@ -25,7 +25,7 @@ from claims.money.books import IDLE, Kind, PriceList, price_list
 from claims.money.correcting import AT_ONCE, Key, closed_from, correct
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
-from claims.money.shutting import keep_months_open
+from claims.money.shutting import write_alone
 from inventory.models import Cluster, Device, DeviceProfile
 from portal import bulk
 from portal.accounts import audit
@@ -53,7 +53,7 @@ def rate_idle(*, month: Month, zone: tzinfo, now: datetime, prices: PriceList | 
         return Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).count()
     wanted = _wanted(month, zone, prices, now=now)
     with transaction.atomic():
-        keep_months_open()
+        write_alone()
         if (None, str(month)) in closed_from(month):
             # Closed meanwhile: the next round corrects it.
             return Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).count()
@@ -87,7 +87,7 @@ def _correct(
     wanted = _wanted(month, zone, prices, now=now, was=was)
     late: dict[Key, Charge] = {(source, start, None): charge for (source, start), charge in wanted.items()}
     with transaction.atomic():
-        keep_months_open()
+        write_alone()
         corrected = correct(
             month=month,
             closed=closed_from(month),
@@ -240,7 +240,7 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
             rows.append(_part(project, part, currency, month=month, at=us(start)))
         rows.append(_part(None, -cost, currency, month=month, at=us(start)))
     with transaction.atomic():
-        keep_months_open()
+        write_alone()
         _demand_open(month)
         Charge.objects.filter(kind=Charge.Kind.SHARED, month=str(month)).delete()
         bulk.append(rows)

@@ -22,7 +22,7 @@ from claims.money.correcting import Key, closed_from, correct
 from claims.money.months import Month
 from claims.money.ownership import Owners
 from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
-from claims.money.shutting import keep_months_open
+from claims.money.shutting import write_alone
 from claims.requests.manifests import hold_name
 from portal import bulk
 from portal.sql import chunks
@@ -133,7 +133,7 @@ class _Work:
 
     def settle(self, wanted: dict[Key, Charge], sources: Collection[str]) -> None:
         """Have the charges of some sources be these. Within a transaction."""
-        keep_months_open()
+        write_alone()
         closed = closed_from(self.month)
         payers = {payer for payer, month in closed if month == str(self.month)}
         stored: dict[Key, tuple[int, str]] = {}

@@ -51,8 +51,10 @@ def rate_changed(*, now: datetime) -> list[Month]:
         # Idle time grows with every moment: now and then is enough before the month is reviewed, and what is
         # learnt of a closed one is corrected once a day.
         every = LATE_EVERY if (None, str(month)) in closed_from(month) else IDLE_EVERY
-        if cache.add(f"claims:idle:{month}", 1, timeout=every):
+        if cache.get(f"claims:idle:{month}") is None:
             rate_idle(month=month, zone=zone, now=now)
+            # Afterwards: what failed is tried in the next round.
+            cache.set(f"claims:idle:{month}", 1, timeout=every)
         month = month.previous()
     # Earlier months change seldom: by what comes late, or by a binding that is entered for long ago. What was
     # used then was not idle.
