@@ -85,7 +85,7 @@ def drain_detail(request: HttpRequest, key: UUID) -> HttpResponse:
 def drain_ask(request: HttpRequest, key: UUID) -> HttpResponse:
     """Ask the holders to leave, with a message."""
     drain = get_drain_or_404(person(request), key)
-    form = AskForm(request.POST)
+    form = AskForm(request.POST, initial={"wanted_by": drain.wanted_by})
     if form.is_valid():
         values = form.cleaned_data
 

@@ -1,5 +1,6 @@
 """A node is emptied step by step, and called empty only when the mirror shows it."""
 
+import re
 import threading
 from datetime import timedelta
 from typing import Any
@@ -58,6 +59,20 @@ def test_of_two_who_begin_at_the_same_moment_one_is_told_so(transactional_db: No
     thread.join(timeout=60)
     assert said == ["It is being emptied already."]
     assert Drain.objects.count() == 1
+
+
+def test_asking_again_with_the_same_time_does_not_move_it(town: Town) -> None:
+    drain = begin(town)
+    until = (town.now + 2 * HOUR).replace(second=37, microsecond=123)
+    drains.ask(**who(town, drain), message="Please finish.", wanted_by=until)
+    client = town.client("administrator")
+    html = client.get(reverse("drain-detail", args=[drain.key])).content.decode()
+    (drawn,) = re.findall(r'type="datetime-local" name="wanted_by" value="([^"]+)"', html)
+    drain.refresh_from_db()
+    values = {"message": "Please hurry.", "wanted_by": drawn, "version": drain.version}
+    assert client.post(reverse("drain-ask", args=[drain.key]), values).status_code in (302, 303)
+    drain.refresh_from_db()
+    assert drain.wanted_by == until
 
 
 def test_from_used_to_empty_to_maintenance_and_back(town: Town) -> None:
