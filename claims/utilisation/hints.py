@@ -17,7 +17,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.urls import reverse
 from django.utils.translation import gettext_noop
 
-from claims.models import AllocationUse, Request, UseCursor
+from claims.models import FINAL_STATES, AllocationUse, Request, UseCursor
 from claims.requests.news import name_of
 from claims.requests.reminders import people_of
 from claims.utilisation.folding import LATE
@@ -61,6 +61,8 @@ class Idle:
     devices: int
     claims: int
     requests: int
+    # Of devices whose request is over, though they are still held.
+    over: int
     claim: str
     measured: timedelta
     mean: float
@@ -122,6 +124,7 @@ def _idle(rows: QuerySet[AllocationUse]) -> Idle:
         devices=Count("pk"),
         claims=Count("allocation__claim_uid", distinct=True),
         requests=Count("allocation__request", distinct=True),
+        over=Count("pk", filter=Q(allocation__request__state__in=FINAL_STATES)),
         namespace=Min("allocation__namespace"),
         claim=Max("allocation__claim_name"),
         minutes=Sum("low_minutes"),
@@ -133,6 +136,7 @@ def _idle(rows: QuerySet[AllocationUse]) -> Idle:
         devices=sums["devices"],
         claims=sums["claims"],
         requests=sums["requests"],
+        over=sums["over"],
         claim=f"{sums['namespace']}/{sums['claim']}",
         measured=timedelta(minutes=sums["minutes"] or 0),
         mean=sums["total"] / sums["minutes"] if sums["minutes"] else 0.0,
@@ -148,12 +152,17 @@ def _tell(group: Group, idle: Idle, *, cluster: Cluster, now: datetime) -> None:
         request = found.get(pk=group.request_id)
     if group.project_id is not None:
         project = Project.objects.get(pk=group.project_id)
+    people = _people(group, request)
     tell(
-        people=_people(group, request),
+        people=people,
         kind=Kind.IDLE,
         subject=_subject(idle, request, project),
         body=_body(idle),
-        url=_url(group, idle, request, project, cluster),
+        url=(
+            _requests_url(group, idle, people, project)
+            if request is None and group.requester_id is not None
+            else _url(idle, request, project, cluster)
+        ),
         project=project,
         key=f"use:{group.project_id}:{group.requester_id}:{group.request_id}:{cluster.pk}:{now.isoformat()}",
         thread=str(request.key) if request else "",
@@ -217,14 +226,21 @@ def _body(idle: Idle) -> Text:
     )
 
 
-def _url(group: Group, idle: Idle, request: Request | None, project: Project | None, cluster: Cluster) -> str:
+def _requests_url(group: Group, idle: Idle, people: Sequence[User], project: Project | None) -> str:
+    """Where all requests of a person are, for whoever is told of them."""
+    wanted: dict[str, Any] = {"project": project.slug} if project else {}
+    if [person.pk for person in people] == [group.requester_id]:
+        wanted["mine"] = 1
+    if not idle.over:
+        wanted["state"] = "active"
+    return f"{reverse('request-list')}?{urlencode(wanted)}"
+
+
+def _url(idle: Idle, request: Request | None, project: Project | None, cluster: Cluster) -> str:
     """Where they all are."""
     if request is not None:
         return reverse("request-detail", args=[request.key])
-    where = {"project": project.slug} if project else {}
-    if group.requester_id is not None:
-        return f"{reverse('request-list')}?{urlencode({**where, 'mine': 1, 'state': 'active'})}"
-    wanted = {**where, "cluster": cluster.name, "running": 1}
+    wanted = {**({"project": project.slug} if project else {}), "cluster": cluster.name, "running": 1}
     if idle.devices == 1:
         wanted["device"] = idle.names[0]
     return f"{reverse('history')}?{urlencode(wanted)}"

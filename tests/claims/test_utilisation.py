@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from claims.models import Allocation, AllocationUse, Request, UseCursor
 from claims.utilisation import devices, folding, hints, told
 from inventory.models import MetricQuery, MetricSource
-from portal.accounts.models import Notification
+from portal.accounts.models import Notification, User
 from portal.accounts.notifications.texts import Text
 from tests.inventory_telemetry.conftest import UUIDS, Lab, cast, cheap_passwords, lab
 from tests.inventory_telemetry.rows import make_use
@@ -286,6 +287,50 @@ def test_many_requests_of_a_person_are_one_hint_and_few_are_one_each(lab: Lab) -
     assert subjects() == [
         "6 requests in Tidal models hardly use 12 devices: 2 % on average over 60 device-hours measured."
     ]
+
+
+def many_idle(lab: Lab) -> list[Request]:
+    """Idle requests of the member, so many that they are told of together."""
+    read_until(lab, NOON + 5 * HOUR, idle_hours=3, idle_percent=5)
+    requests = [request_of(lab, number) for number in range(hints.MOST_APART + 1)]
+    for request in requests:
+        idle(lab, 1, request=request)
+    return requests
+
+
+def listed(user: User, url: str) -> set[str]:
+    """The requests that are behind a link, for its reader."""
+    client = Client()
+    client.force_login(user)
+    response = client.get(url)
+    assert response.status_code == 200
+    return {request.object_name for request in response.context["page"]}
+
+
+def test_the_link_of_a_hint_shows_whoever_is_told_all_that_it_tells_of(lab: Lab) -> None:
+    names = {request.object_name for request in many_idle(lab)}
+    hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR)
+    (note,) = Notification.objects.all()
+    assert note.person == lab.cast.member
+    assert note.url.endswith("?project=tides&mine=1&state=active")
+    assert listed(lab.cast.member, note.url) == names
+
+
+def test_a_lead_who_is_told_instead_of_who_has_left_sees_the_requests(lab: Lab) -> None:
+    names = {request.object_name for request in many_idle(lab)}
+    User.objects.filter(pk=lab.cast.member.pk).update(is_active=False)
+    hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR)
+    (note,) = Notification.objects.all()
+    assert note.person == lab.cast.lead
+    assert listed(lab.cast.lead, note.url) == names
+
+
+def test_a_request_that_is_over_and_still_holds_is_behind_the_link_too(lab: Lab) -> None:
+    requests = many_idle(lab)
+    Request.objects.filter(pk=requests[0].pk).update(state=Request.State.ENDED)
+    hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR)
+    (note,) = Notification.objects.all()
+    assert listed(lab.cast.member, note.url) == {request.object_name for request in requests}
 
 
 def test_a_fleet_that_is_idle_is_one_hint_and_takes_no_more_queries_than_one_device(lab: Lab) -> None:
