@@ -20,6 +20,7 @@ from claims.money.costs import Period, visible_projects
 from claims.money.months import zone_named
 from claims.money.pricing import Statement
 from claims.rest.answers import AmountOut, ProblemOut, refuse_unknown, totals_of
+from claims.rest.streams import Formats
 from portal import access
 from portal.accounts.models import ApiToken
 from portal.api import ApiView
@@ -62,6 +63,7 @@ class ChargesView(ApiView):
     ledger, at this moment."""
 
     required_scope = Scope.CHARGEBACK
+    content_negotiation_class = Formats
 
     @extend_schema(
         tags=["chargeback"],

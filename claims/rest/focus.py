@@ -14,7 +14,7 @@ from claims.focus.columns import LATEST, VERSIONS
 from claims.focus.download import asked, download
 from claims.focus.files import MEDIA_TYPES
 from claims.focus.metadata import metadata
-from claims.rest.answers import ProblemOut
+from claims.rest.answers import ProblemOut, refuse_unknown
 from claims.rest.streams import CsvRenderer, Formats, etag_of, not_modified
 from portal.accounts.models import ApiToken
 from portal.api import ApiView
@@ -132,6 +132,19 @@ _EXAMPLE = OpenApiExample(
 )  # fmt: skip
 
 
+_PARAMETERS = [
+    OpenApiParameter("version", enum=VERSIONS, default=LATEST, description="Of FOCUS."),
+    OpenApiParameter("period", description="Month that is billed, such as 2026-03; else the last."),
+    OpenApiParameter("through", description="The last month, of more than one; ten years at most."),
+    OpenApiParameter("project", description="Slug; `unattributed`: what nobody is known to pay for."),
+    OpenApiParameter("format", enum=["json", "csv", "parquet"],
+                     description="`csv` and `parquet` are the file, of any size; `json` is its "
+                     "metadata. `Accept` may ask for them, too."),
+    OpenApiParameter("If-None-Match", location=OpenApiParameter.HEADER,
+                     description="The `ETag` of an earlier answer: 304 where nothing has changed."),
+]  # fmt: skip
+
+
 class FocusView(ApiView):
     """Charges as FOCUS (FinOps Open Cost and Usage Specification) has them."""
 
@@ -141,17 +154,7 @@ class FocusView(ApiView):
 
     @extend_schema(
         tags=["chargeback"],
-        parameters=[
-            OpenApiParameter("version", enum=VERSIONS, default=LATEST, description="Of FOCUS."),
-            OpenApiParameter("period", description="Month that is billed, such as 2026-03; else the last."),
-            OpenApiParameter("through", description="The last month, of more than one; ten years at most."),
-            OpenApiParameter("project", description="Slug; `unattributed`: what nobody is known to pay for."),
-            OpenApiParameter("format", enum=["json", "csv", "parquet"],
-                             description="`csv` and `parquet` are the file, of any size; `json` is its "
-                             "metadata. `Accept` may ask for them, too."),
-            OpenApiParameter("If-None-Match", location=OpenApiParameter.HEADER,
-                             description="The `ETag` of an earlier answer: 304 where nothing has changed."),
-        ],
+        parameters=_PARAMETERS,
         responses={
             (200, "application/json"): FocusOut,
             (200, "text/csv"): OpenApiTypes.STR,
@@ -165,6 +168,7 @@ class FocusView(ApiView):
     def get(self, request: ApiRequest) -> HttpResponseBase:
         """A file of some months' charges, or what goes with it: columns, how complete the months are, what
         invoices come to."""
+        refuse_unknown(request, _PARAMETERS)
         dataset = asked(request.query_params, viewer=self.person)
         if dataset.wanted.errors:
             said = {name: [text] for name, text in dataset.wanted.errors.items()}

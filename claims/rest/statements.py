@@ -18,7 +18,7 @@ from claims.models import Charge, Statement
 from claims.money.months import Month, NoMonth, zone_named
 from claims.money.statements import Line, overview, told_of, visible
 from claims.rest.answers import AmountOut, ProblemOut, refuse_unknown
-from claims.rest.streams import etag_of, not_modified, utc
+from claims.rest.streams import Formats, etag_of, not_modified, utc
 from portal import access
 from portal.accounts.models import ApiToken, Project
 from portal.api import ApiView
@@ -81,6 +81,7 @@ class StatementListView(ApiView):
     """The statements of a month: of every project for finance, else of the caller's."""
 
     required_scope = ApiToken.Scope.CHARGEBACK
+    content_negotiation_class = Formats
 
     @extend_schema(
         tags=["chargeback"],
@@ -118,6 +119,7 @@ class StatementDetailView(ApiView):
     """One project's month."""
 
     required_scope = ApiToken.Scope.CHARGEBACK
+    content_negotiation_class = Formats
 
     @extend_schema(
         tags=["chargeback"],
@@ -133,6 +135,7 @@ class StatementNobodyView(ApiView):
     """A month of what nobody is known to pay for, and of idle time."""
 
     required_scope = ApiToken.Scope.CHARGEBACK
+    content_negotiation_class = Formats
 
     @extend_schema(
         tags=["chargeback"],

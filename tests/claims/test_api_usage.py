@@ -251,6 +251,11 @@ def test_a_cursor_that_nobody_gave_out_is_not_found(month: Cast, cursor: str) ->
         ("charges/", "format=xlsx", "format", "ndjson"),
         ("allocations/", "format=xlsx", "format", "ndjson"),
         ("focus/", "format=xlsx", "format", "parquet"),
+        ("focus/", "month=2026-01", "month", "period"),
+        ("charges/lines/", "format=xml", "format", "json"),
+        ("statements/", "format=xml", "format", "json"),
+        ("statements/2026-01/of/tides/", "format=xml", "format", "json"),
+        ("statements/2026-01/unattributed/", "format=xml", "format", "json"),
     ],
 )
 def test_what_is_misspelt_is_refused_and_told_no_other_month(
