@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from claims.money.books import DEVICE
 from claims.money.charges import charges
 from claims.money.costs import Period, visible_projects
 from claims.money.pricing import Line, Statement, price_list
@@ -46,8 +47,10 @@ class ProjectLines:
     totals: Mapping[str, Decimal]
 
     @property
-    def device_hours(self) -> Fraction:
-        return sum((line.device_microseconds for line in self.lines), Fraction(0)) / MICROSECONDS_PER_HOUR
+    def device_hours(self) -> Fraction | None:
+        """Of the lines that count devices; None = there are none. Other units do not add up with them."""
+        counted = [line.device_microseconds for line in self.lines if line.unit == DEVICE]
+        return sum(counted, Fraction(0)) / MICROSECONDS_PER_HOUR if counted else None
 
     @property
     def running(self) -> int:

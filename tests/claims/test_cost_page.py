@@ -1,8 +1,10 @@
 """The page of costs over many projects: a line for each, and whatever it tells is what its lines come to."""
 
+import re
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -12,9 +14,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from claims.models import Allocation, Price, PriceBook
+from claims.money.books import CAPACITY, COUNTERS, DEVICE
+from claims.money.pricing import Line, Statement
 from claims.views import cost
 from inventory.models import Cluster
 from portal.accounts.models import Project, User
+from portal.money import MICROSECONDS_PER_HOUR
 from tests.claims.test_history_views import table
 
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
@@ -127,3 +132,31 @@ def test_queries_and_length_do_not_grow_with_projects(
     Allocation.objects.filter(project=None).delete()
     grown(cluster, 50)
     assert taken() == few
+
+
+def test_only_lines_that_count_devices_add_up_to_device_hours(
+    finance: User, month: list[Project], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gibibyte-hours and shares of counters are no device-hours."""
+
+    def line(project: Project, hours: int, unit: str) -> Line:
+        return Line(
+            project_id=project.pk, device_class="gpu.nvidia.com", product="H100", per_hour=Decimal(1),
+            currency="EUR", device_microseconds=Fraction(hours * MICROSECONDS_PER_HOUR), unit=unit,
+            exact=Fraction(hours), amount=Decimal(hours), running=0, count=1,
+        )  # fmt: skip
+
+    mixed, other = month[:2]
+    lines = (
+        line(mixed, 3, DEVICE),
+        line(mixed, 160, CAPACITY),
+        line(mixed, 2, DEVICE),
+        line(other, 7, COUNTERS),
+    )
+    made = Statement(start=MARCH, end=MARCH + timedelta(days=31), lines=lines, totals={"EUR": Decimal(172)})
+    monkeypatch.setattr(cost, "charges", lambda **_wanted: made)
+    monkeypatch.setattr(cost, "MOST_LINES", 3)
+    response = shown(finance)
+    assert [group.device_hours for group in response.context["page"].object_list] == [5, None]
+    cells = re.findall(r'<td class="cd-number">([^<]*)</td>', response.content.decode())
+    assert cells[:6] == ["3", "5.0000", "€165.00", "1", "–", "€7.00"]
