@@ -119,6 +119,19 @@
       form.requestSubmit();
     }
   });
+  // A date without its time is sent as nothing at all, which may mean "without an end". The browser says what
+  // is wrong; forms without its checks are asked for that much.
+  document.addEventListener("submit", function (event) {
+    var form = event.target;
+    if (form.method !== "post" || (event.submitter && event.submitter.formNoValidate)) return;
+    var half = Array.prototype.find.call(form.elements, function (field) {
+      return field.type === "datetime-local" && field.validity.badInput;
+    });
+    if (!half) return;
+    event.preventDefault();
+    event.stopPropagation();
+    half.reportValidity();
+  }, true);
   // A second click must not send a form twice.
   document.addEventListener("submit", function (event) {
     var form = event.target;

@@ -133,6 +133,26 @@ def test_a_form_is_sent_once_however_often_it_is_clicked(
     context.close()
 
 
+def test_a_date_without_its_time_is_not_sent_as_none(browser: Browser, live_server: Any, cast: Cast) -> None:
+    context, page = opened(browser, live_server, cast)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    page.goto("/quotas/new/")
+    until = page.locator("input[name=valid_until]")
+    until.focus()
+    page.keyboard.type("12312030")
+    assert until.evaluate("field => [field.value, field.validity.badInput]") == ["", True]
+    page.click("main form[method=post] button[type=submit]")
+    expect(until).to_be_focused()
+    assert not sent
+    # What is whole, or empty, is sent as ever, though other fields are not filled in.
+    until.fill("2030-12-31T12:00")
+    with page.expect_response(lambda response: response.request.method == "POST") as answered:
+        page.click("main form[method=post] button[type=submit]")
+    assert answered.value.status == 422
+    context.close()
+
+
 # --- trouble --------------------------------------------------------------------------------------------
 
 
