@@ -65,6 +65,16 @@ class Desk:
             quotas_writing.write(object_id=pk, now=self.now, connect=lambda _c: nullcontext(self.room.client))
         return QuotaObject.objects.first()
 
+    def work_until_hard(self, name: str, hard_: dict[str, str]) -> None:
+        """The quota's controller may write in between: the next round of the worker writes it then."""
+
+        def is_written() -> bool:
+            if hard(self.room, name) != hard_:
+                self.work()
+            return hard(self.room, name) == hard_
+
+        self.room.wait_for(is_written, f"{hard_} in the quota")
+
     def pursue(self, request: Request) -> None:
         pursuit.pursue(
             request_id=request.pk, now=self.now, hold_image="registry.k8s.io/pause:3.10",
@@ -90,7 +100,7 @@ def test_a_quota_of_the_desk_is_enforced_by_the_cluster_and_a_claim_beyond_it_fa
     assert row is not None
     assert (row.state, hard(room, name)) == (State.WRITTEN, {key: "1k"})
     Quota.objects.update(limit="1")
-    desk.work()
+    desk.work_until_hard(name, {key: "1"})
     room.wait_for(lambda: hard(room, name, "status") == {key: "1"}, "the quota's status")
     room.wait_for(lambda: room.is_admitted(device_class), "admission knows the quota's status too")
     made = [
@@ -122,11 +132,10 @@ def test_a_quota_of_the_desk_is_enforced_by_the_cluster_and_a_claim_beyond_it_fa
     assert row is not None
     assert (row.state, row.message) == (State.DRIFT, f"{key}: 7")
     quotas_writing.restore(row=row, now=desk.now)
-    desk.work()
-    assert hard(room, name) == {key: "1"}
+    desk.work_until_hard(name, {key: "1"})
 
     Quota.objects.update(valid_until=desk.now)
-    assert desk.work() is None
+    room.wait_for(lambda: desk.work() is None, "the quota taken away")
     assert room.find(RESOURCE_QUOTAS, name) is None
 
 
@@ -139,14 +148,7 @@ def test_pods_get_no_more_units_than_the_namespace_is_entitled_to(room: Room) ->
         request = desk.request(count=count, **columns)
         desk.pursue(request)
         assert request.state == Request.State.WAITING_FOR_POD
-
-        def is_written(together: str = together) -> bool:
-            # The quota's controller may write in between; the next round of the worker writes it then.
-            if hard(room, name) != {f"requests.{resource}": together}:
-                desk.work()
-            return hard(room, name) == {f"requests.{resource}": together}
-
-        room.wait_for(is_written, f"{together} units entitled")
+        desk.work_until_hard(name, {f"requests.{resource}": together})
     room.wait_for(lambda: hard(room, name, "status") == {f"requests.{resource}": "3"}, "the quota's status")
 
     def pod(suffix: str, units: int) -> objects.Object:
