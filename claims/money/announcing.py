@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from claims.models import Adjustment, Charge, Statement, StatementHook, ToldCorrection
+from claims.money.correcting import corrections_of
 from claims.money.months import Month
 from claims.money.statements import Line
 from portal import access, money
@@ -99,8 +100,8 @@ def corrections(*, month: Month, now: datetime) -> int:
     """Tell of what differs in the corrections of a closed month since it was last told; of how many projects.
     Called after every rating: what a worker did not get to tell, the next one finds."""
     found: dict[int | None, list[Charge]] = defaultdict(list)
-    rows = Charge.objects.filter(kind=Charge.Kind.CORRECTION, month__gt=str(month), note=str(month))
-    for charge in rows.select_related("project").order_by("source", "month", "started_us"):
+    rows = corrections_of(month).select_related("project")
+    for charge in rows.order_by("source", "month", "started_us"):
         found[charge.project_id].append(charge)
     subjects = {f"{pk or 0}:{month}": charges for pk, charges in found.items()}
     known = dict(

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
+from django.db.models import QuerySet
+
 from claims.models import Charge, Statement
 from claims.money.months import Month
 from claims.money.rating import CONTENT, content_of
@@ -28,6 +30,12 @@ def closed_from(month: Month) -> set[tuple[int | None, str]]:
     return set(closed.values_list("project_id", "month"))
 
 
+def corrections_of(month: Month) -> QuerySet[Charge]:
+    """What was corrected of a month, in later ones. By the month that they name: the organisation's zone, and
+    with it the bounds of months, may change."""
+    return Charge.objects.filter(kind=Charge.Kind.CORRECTION, month__gt=str(month), note=str(month))
+
+
 def correct(
     *,
     month: Month,
@@ -42,10 +50,8 @@ def correct(
     at. Doing it again writes nothing; what no closed month has yet of a correction is replaced, not added to.
     `closed` was read in this transaction, which is alone."""
     told: dict[_Account, list[Charge]] = defaultdict(list)
-    # By the month that they correct: the organisation's zone, and with it the bounds of months, may change.
-    corrections = Charge.objects.filter(kind=Charge.Kind.CORRECTION, note=str(month))
     for chunk in chunks(sorted(sources), AT_ONCE):
-        for row in corrections.filter(source__in=chunk):
+        for row in corrections_of(month).filter(source__in=chunk):
             told[row.source, row.project_id, row.currency].append(row)
     # What is the same as when it was closed, and was never corrected, comes to no difference.
     before = {key: content for key, (_pk, content) in frozen.items()}

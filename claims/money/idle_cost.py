@@ -22,7 +22,7 @@ from claims.ledger.published import DeviceName, World
 from claims.models import Charge, Statement
 from claims.money import announcing, rollup
 from claims.money.books import IDLE, Kind, PriceList, price_list
-from claims.money.correcting import AT_ONCE, Key, closed_from, correct
+from claims.money.correcting import AT_ONCE, Key, closed_from, correct, corrections_of
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
 from claims.money.shutting import write_alone
@@ -101,9 +101,7 @@ def _correct(
 
 def _corrected_before(month: Month) -> set[str]:
     """Sources of idle time of that month that was corrected: also what is idle no more."""
-    rows = Charge.objects.filter(
-        kind=Charge.Kind.CORRECTION, project=None, use=IDLE, month__gt=str(month), note=str(month)
-    )
+    rows = corrections_of(month).filter(project=None, use=IDLE)
     return set(rows.values_list("source", flat=True))
 
 

@@ -18,7 +18,7 @@ from claims.history.curves import us
 from claims.models import Allocation, Charge, Consumer
 from claims.money import rollup
 from claims.money.books import IDLE, PriceList, price_list
-from claims.money.correcting import Key, closed_from, correct
+from claims.money.correcting import Key, closed_from, correct, corrections_of
 from claims.money.months import Month
 from claims.money.ownership import Owners
 from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
@@ -121,7 +121,7 @@ class _Work:
     def clear(self) -> None:
         """Take away what the ledger does not have any more, also what only corrections tell of."""
         charges = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month))
-        late = Charge.objects.filter(kind=Charge.Kind.CORRECTION, note=str(self.month)).exclude(use=IDLE)
+        late = corrections_of(self.month).exclude(use=IDLE)
         gone = {
             source
             for rows in (charges, late)
