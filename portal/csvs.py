@@ -1,6 +1,7 @@
 """CSV that can be opened safely: streamed line by line, and no cell is a formula."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,6 +9,8 @@ from django.http import HttpResponseBase, StreamingHttpResponse
 
 # A spreadsheet takes a cell that starts so for a formula; people choose names and purposes freely.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# What is less than nothing is a number to everybody: as a text, nobody's sum would count it.
+_NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 class _Echo:
@@ -19,7 +22,7 @@ class _Echo:
 
 def cell(value: Any) -> Any:
     """The value as it may stand in a cell: text that would be a formula gets an apostrophe before it."""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS) and not _NEGATIVE.fullmatch(value):
         return f"'{value}"
     return "" if value is None else value
 

@@ -1,7 +1,7 @@
 """Credit notes and adjustments by hand: proposed by one person with a reason, decided by another. An approved
 one is a charge of the month that is open for its project."""
 
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from fractions import Fraction
 
 from django.db import transaction
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from claims.history.curves import us
 from claims.models import Adjustment, Charge, Statement
 from claims.money import announcing
-from claims.money.months import Month, zone_named
+from claims.money.months import Month
 from claims.money.rating import content_of
 from claims.money.shutting import write_alone
 from portal import money
@@ -37,8 +37,10 @@ def propose(
     now: datetime,
     refers_to: Statement | None = None,
     source_ip: str | None = None,
+    zone: tzinfo = UTC,
 ) -> Adjustment:
-    """Propose an amount in minor units: less than 0 is a credit. Raises UnableToAdjust."""
+    """Propose an amount in minor units: less than 0 is a credit. Months are those of `zone`. Raises
+    UnableToAdjust."""
     if not minor:
         raise UnableToAdjust(_("An adjustment of nothing changes nothing."), field="amount")
     if not reason.strip():
@@ -47,6 +49,9 @@ def propose(
         raise UnableToAdjust(
             _("%(month)s is closed: adjust it in a month that is open.") % {"month": month}, field="month"
         )
+    if month.start(zone) > now:
+        # A year that was mistyped would be found when that month is closed, if ever.
+        raise UnableToAdjust(_("%(month)s has not begun yet.") % {"month": month}, field="month")
     with transaction.atomic():
         made = Adjustment.objects.create(
             project=project,
@@ -78,8 +83,10 @@ def decide(
     now: datetime,
     note: str = "",
     source_ip: str | None = None,
+    zone: tzinfo = UTC,
 ) -> None:
-    """Agree to it, or not. Raises UnableToAdjust for who proposed it, and once its month is closed."""
+    """Agree to it, or not; it counts where its month begins in `zone`. Raises UnableToAdjust for who proposed
+    it, and once its month is closed."""
     with transaction.atomic():
         write_alone()
         row = (
@@ -97,7 +104,7 @@ def decide(
         row.decided_at, row.decided_by, row.decision_note = now, actor, note.strip()[:500]
         row.save(update_fields=["state", "decided_at", "decided_by", "decision_note"])
         if approve:
-            _charge(row)
+            _charge(row, zone)
             announcing.agreed(row, now=now)
         audit.record(
             now=now,
@@ -110,10 +117,10 @@ def decide(
         )
 
 
-def _charge(row: Adjustment) -> None:
+def _charge(row: Adjustment, zone: tzinfo) -> None:
     month = Month.parse(row.month)
     statement = Statement.objects.filter(project=row.project, month=row.month).first()
-    at = statement.starts_at if statement else month.start(zone_named("UTC"))
+    at = statement.starts_at if statement else month.start(zone)
     charge = Charge(
         kind=Charge.Kind.CREDIT if row.minor < 0 else Charge.Kind.ADJUSTMENT,
         source=f"adjustment-{row.pk}",

@@ -232,6 +232,7 @@ class AdjustmentListView(ApiListView):
                 actor=self.person,
                 now=timezone.now(),
                 source_ip=source_ip(request),
+                zone=zone_named(settings.ORGANISATION_ZONE),
             )
         except ValueError as error:
             raise exceptions.ValidationError({"amount": [str(error)]}) from None
@@ -259,6 +260,7 @@ class AdjustmentDecideView(ApiView):
                 actor=self.person,
                 now=timezone.now(),
                 source_ip=source_ip(request),
+                zone=zone_named(settings.ORGANISATION_ZONE),
             )
         except UnableToAdjust as unable:
             raise Problem(unable.message, code="not_decided", status_code=409) from None

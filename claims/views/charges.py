@@ -23,6 +23,7 @@ from portal import access, htmx, texts
 from portal.access import person
 from portal.accounts.audit import source_ip
 from portal.accounts.models import Project, User
+from portal.texts import UncleanText
 
 PAGE = 50
 MAX_REASON = 500
@@ -239,28 +240,35 @@ def _propose(request: HttpRequest, project: Project, typed: dict[str, Any]) -> A
         actor=person(request),
         now=timezone.now(),
         source_ip=source_ip(request),
+        zone=zone(),
     )
 
 
 @require_POST
 @access.require_keeper_of_accounts
 def adjustment_decide(request: HttpRequest, pk: int) -> HttpResponse:
-    """Agree, or not."""
+    """Agree, or not; what is neither is no decision."""
     adjustment = get_object_or_404(Adjustment.objects.select_related("project"), pk=pk)
+    back = "statement-detail", adjustment.month, adjustment.project.slug
+    decision = request.POST.get("decision", "")
+    if decision not in ("approve", "reject"):
+        messages.error(request, _("The desk cannot make sense of what was sent."))
+        return htmx.redirect(request, *back)
     try:
         adjusting.decide(
             adjustment=adjustment,
-            approve=request.POST.get("decision") == "approve",
-            note=request.POST.get("note", ""),
+            approve=decision == "approve",
+            note=texts.plain(request.POST.get("note", "")),
             actor=person(request),
             now=timezone.now(),
             source_ip=source_ip(request),
+            zone=zone(),
         )
-    except UnableToAdjust as unable:
+    except (UnableToAdjust, UncleanText) as unable:
         messages.error(request, unable.message)
     else:
         messages.success(request, _("Your decision is kept."))
-    return htmx.redirect(request, "statement-detail", adjustment.month, adjustment.project.slug)
+    return htmx.redirect(request, *back)
 
 
 def _charge_or_404(user: User, pk: int) -> Charge:

@@ -5,12 +5,14 @@ import pytest
 from portal import csvs
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+1", "-x", "-1e9", "@x", "\tx", "\rx"])
 def test_no_text_becomes_a_formula(text: str) -> None:
     assert csvs.cell(text) == f"'{text}"
 
 
-@pytest.mark.parametrize(("value", "cell"), [(None, ""), (-1, -1), ("a=b", "a=b"), ("研究", "研究")])
+@pytest.mark.parametrize(
+    ("value", "cell"), [(None, ""), (-1, -1), ("-12.50", "-12.50"), ("a=b", "a=b"), ("研究", "研究")]
+)
 def test_other_values_stay(value: object, cell: object) -> None:
     assert csvs.cell(value) == cell
 
