@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-# More gaps than these in one period are taken for one long gap.
+# More gaps than these in one grid are drawn as one long gap: each is an edge that all sums are cut at.
 MOST_GAPS = 30
 
 # What can be said of a cell: everything, only what is held for certain, nothing of the devices that there
@@ -91,6 +91,8 @@ class Cells:
         """The cells of a cluster that is followed since `known_from` and in step up to `in_step_until`, with
         the periods in which changes can have gone unseen, in any order."""
         gaps = merged(lost)
+        if len(gaps) > MOST_GAPS:
+            gaps = [(gaps[0][0], gaps[-1][1])]
         marks = {known_from, in_step_until, grid.now, *(edge for gap in gaps for edge in gap)}
         extra = sorted(mark for mark in marks if grid.start < mark < grid.end)
         edges = sorted({*range(grid.start, grid.end + 1, grid.width), *extra})
@@ -175,11 +177,11 @@ class Curve:
 
 
 def merged(periods: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The periods in order, with those that touch made one; one long one where they are too many."""
+    """The periods in order, with those that touch made one."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(periods):
         if found and start <= found[-1][1]:
             found[-1] = found[-1][0], max(end, found[-1][1])
         elif start < end:
             found.append((start, end))
-    return found if len(found) <= MOST_GAPS else [(found[0][0], found[-1][1])]
+    return found

@@ -96,7 +96,7 @@ def timeline(
     for lane in shown:
         lane.bars = list(together(lane.bars, resolution=resolution, now=us(now)))
     if by != PROJECT:
-        _blank(shown, coverage.values(), start=start, end=end, now=now)
+        _blank(shown, coverage.values(), start=start, end=end, now=now, resolution=resolution)
     named = {bar.project for lane in shown for bar in lane.bars} - {None}
     return Timeline(
         start=us(start),
@@ -165,7 +165,13 @@ def _lanes(
 
 
 def _blank(
-    lanes: Sequence[Lane], coverage: Iterable[Coverage], *, start: datetime, end: datetime, now: datetime
+    lanes: Sequence[Lane],
+    coverage: Iterable[Coverage],
+    *,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    resolution: int,
 ) -> None:
     """Enter of which time nothing is known."""
     until = min(end, now)
@@ -173,9 +179,20 @@ def _blank(
     wanted = {lane.cluster for lane in lanes}
     for known in coverage:
         if known.cluster.name in wanted and (seen := watched(known, since=start, now=now)) is not None:
-            blanks[known.cluster.name] = seen.blanks(us(start), us(until))
+            blanks[known.cluster.name] = _drawn(seen.blanks(us(start), us(until)), resolution)
     for lane in lanes:
         lane.blanks = blanks.get(lane.cluster, ())
+
+
+def _drawn(blanks: Iterable[tuple[int, int]], resolution: int) -> list[tuple[int, int]]:
+    """Blanks in order, with those made one that are nearer to each other than can be seen."""
+    drawn: list[tuple[int, int]] = []
+    for begin, ended in blanks:
+        if drawn and begin - drawn[-1][1] < resolution:
+            drawn[-1] = drawn[-1][0], ended
+        else:
+            drawn.append((begin, ended))
+    return drawn
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -3,6 +3,7 @@
 import pytest
 
 from claims.history.curves import BEHIND, LOST, NOTHING, SEEN, Cells, Curve, Grid, Level, added, merged
+from claims.history.watched import Watched
 
 GRID = Grid(start=0, width=100, count=3, now=250)
 
@@ -47,9 +48,25 @@ def test_changes_of_a_cell_may_come_together() -> None:
     assert apart.means() == together.means()
 
 
-def test_periods_that_touch_are_one_and_too_many_are_one() -> None:
+def test_periods_that_touch_are_one_however_many_others_there_are() -> None:
     assert merged([(5, 9), (1, 3), (3, 4), (6, 7), (2, 2)]) == [(1, 4), (5, 9)]
-    assert merged((2 * n, 2 * n + 1) for n in range(100)) == [(0, 199)]
+    apart = [(2 * n, 2 * n + 1) for n in range(100)]
+    assert merged(reversed(apart)) == apart
+
+
+def test_too_many_gaps_are_drawn_as_one() -> None:
+    cut = cells(lost=[(2 * n, 2 * n + 1) for n in range(100)])
+    assert set(cut.states[: cut.of(199)]) == {LOST}
+    assert cut.states[cut.of(199)] == SEEN
+    assert len(cut) <= GRID.count + 3
+
+
+def test_what_was_seen_between_many_gaps_is_known() -> None:
+    """Audits and the price of idle time go by this, over all the years that a desk has run."""
+    gaps = [(1_000 * n, 1_000 * n + 1) for n in range(1, 100)]
+    seen = Watched(known_from=0, in_step_until=100_000, lost=gaps)
+    assert seen.blanks(0, 100_000) == gaps
+    assert seen.blanks(5_000, 7_000) == [(5_000, 5_001), (6_000, 6_001)]
 
 
 def test_unknown_levels_do_not_count_as_zero() -> None:

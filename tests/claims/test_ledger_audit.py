@@ -75,6 +75,15 @@ def test_all_time_of_every_device_adds_up(fleet: Cluster, request_: Request) -> 
     assert hours(found) == {"existence": 40, "allocated": 3, "unavailable": 1, "unknown": 4, "idle": 32}
 
 
+def test_what_was_seen_between_many_gaps_is_idle_and_not_unknown(fleet: Cluster) -> None:
+    for number in range(40):
+        lost(fleet, 10 * number, 10 * number + 3)
+    assert hours(checked(fleet)) == {
+        "existence": 40, "allocated": 0, "unavailable": Fraction(84, 60), "unknown": 4 * Fraction(120, 60),
+        "idle": 32 - Fraction(84, 60),
+    }  # fmt: skip
+
+
 def test_what_is_held_while_nobody_looks_is_held(fleet: Cluster, request_: Request) -> None:
     observe(request_, Kind.CLAIM_ALLOCATED, 350)
     observe(request_, Kind.CLAIM_RELEASED, 430)

@@ -243,6 +243,14 @@ def test_what_nobody_saw_is_blank(cast: Cast, held: Device) -> None:
     assert lengths == [7 * 24 - 50, 5]
 
 
+def test_between_many_gaps_something_was_seen(cast: Cast, held: Device) -> None:
+    for hour in range(45, 5, -1):
+        since = (timezone.now() - (hour + 0.5) * HOUR).isoformat()
+        observe(held, "gap", hour, resource="resourceclaims", lost=True, **{"from": since})
+    (lane,) = bars(cast.member)["lanes"]
+    assert len(lane["blanks"]) == 1 + 40
+
+
 def test_admin_access_is_no_hold(cast: Cast, held: Device) -> None:
     Allocation.objects.update(admin_access=True)
     assert bars(cast.member)["lanes"] == []
