@@ -10,10 +10,11 @@ from django.utils.translation import gettext_noop
 from claims.models import QuotaObject, Request
 from claims.requests.drift import THERE, differences_of_all
 from claims.requests.news import name_of
+from claims.requests.reminders import people_of
 from inventory.findings.model import Found
 from inventory.findings.strays import CHANGED
 from inventory.models import Cluster, Finding
-from portal.accounts.models import Membership, User
+from portal.accounts.models import Membership, Project, User
 from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import Text, as_written
@@ -64,12 +65,15 @@ def tell_concerned(*, opened: Collection[Finding], now: datetime) -> None:
     a ResourceQuota those who have an entitlement in its namespace, or the leads of its project."""
     mine = [finding for finding in opened if finding.kind == CHANGED]
     keys = {finding.params.get("request") for finding in mine} - {None}
-    requests = {str(row.key): row for row in Request.objects.filter(key__in=keys).select_related("requester")}
+    requests = {
+        str(row.key): row
+        for row in Request.objects.filter(key__in=keys).select_related("requester", "project", "flavor")
+    }
     for finding in mine:
         request = requests.get(str(finding.params.get("request", "")))
         if request is not None:
             _tell(
-                [request.requester], finding, name=name_of(request), now=now,
+                people_of(request), finding, name=name_of(request), now=now, project=request.project,
                 url=reverse("request-detail", args=[request.key]),
             )  # fmt: skip
         elif finding.code == "quota-changed":
@@ -91,10 +95,12 @@ def _tell_of_quota(finding: Finding, *, now: datetime) -> None:
         leads = Membership.objects.filter(project=row.project, role=Membership.Role.LEAD)
         people = [membership.user for membership in leads.select_related("user").order_by("pk")]
         url = reverse("quota-detail", args=[row.quota.key])
-    _tell(people, finding, name=as_written(f"ResourceQuota {row}"), url=url, now=now)
+    _tell(people, finding, name=as_written(f"ResourceQuota {row}"), url=url, now=now, project=row.project)
 
 
-def _tell(people: Collection[User], finding: Finding, *, name: Text | str, url: str, now: datetime) -> None:
+def _tell(
+    people: Collection[User], finding: Finding, *, name: Text | str, url: str, now: datetime, project: Project
+) -> None:
     paths = finding.params.get("paths") or [finding.params.get("said", "")]
     tell(
         people=people,
@@ -105,6 +111,7 @@ def _tell(people: Collection[User], finding: Finding, *, name: Text | str, url: 
             paths=as_written(", ".join(map(str, paths))),
         ),
         url=url,
+        project=project,
         key=f"object-changed:{finding.pk}",
         now=now,
     )

@@ -5,16 +5,17 @@ sent is known by the moment that it announced: another end arms them anew. None 
 request did not exist yet: who asks for two hours knows that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext_noop
 
 from claims.models import Request
 from claims.requests.news import name_of
 from claims.requests.states import LIVE
+from portal import access
 from portal.accounts.models import Membership, Notification, User
 from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import tell
@@ -47,11 +48,31 @@ def step_of(request: Request, *, now: datetime) -> timedelta | None:
 
 
 def people_of(request: Request) -> Sequence[User]:
-    """Whose request it is; once they have left, the leads of its project."""
-    if request.requester.is_active:
-        return [request.requester]
-    leads = Membership.objects.filter(project=request.project, role=Membership.Role.LEAD)
-    return [row.user for row in leads.select_related("user")]
+    """Whose request it is; once they have left the project, or the house, the project's leads. One query."""
+    return people_of_all([request])[request.pk]
+
+
+def people_of_all(requests: Collection[Request]) -> Mapping[int, Sequence[User]]:
+    """The same of many, by primary key; the requesters are read along. One query."""
+    leads: dict[int, list[User]] = {}
+    members: set[tuple[int, int]] = set()
+    of_requesters = Q(user__in={request.requester_id for request in requests})
+    rows = Membership.objects.filter(
+        of_requesters | Q(role=Membership.Role.LEAD),
+        project__in={request.project_id for request in requests},
+        user__is_active=True,
+    )
+    for row in rows.select_related("user").order_by("pk"):
+        members.add((row.project_id, row.user_id))
+        if row.role == Membership.Role.LEAD:
+            leads.setdefault(row.project_id, []).append(row.user)
+    return {
+        request.pk: [request.requester]
+        if (request.project_id, request.requester_id) in members
+        or access.may_read_everything(request.requester)
+        else leads.get(request.project_id, [])
+        for request in requests
+    }
 
 
 def _ending_soon(now: datetime) -> QuerySet[Request]:

@@ -6,7 +6,7 @@ where these are many, and of all claims of a project that nobody asked for here.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from claims.requests.news import name_of
 from claims.requests.reminders import people_of
 from claims.utilisation.folding import LATE
 from inventory.models import Cluster, MetricSource
+from portal import access
 from portal.accounts.models import Membership, Project, User
 from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import tell
@@ -90,7 +91,7 @@ def look(*, cluster: Cluster, now: datetime) -> int:
         low_until__gt=now - LATE,
     )
     told = 0
-    for group in _groups(due):
+    for group in _groups(due, lately=_told_since(cluster, now - AGAIN_AFTER)):
         with transaction.atomic():
             # Who adds up, or tells, at the same time has done so before or does it afterwards.
             UseCursor.objects.select_for_update().filter(cluster=cluster).first()
@@ -107,16 +108,30 @@ def look(*, cluster: Cluster, now: datetime) -> int:
 # --- inside ---------------------------------------------------------------------------------------
 
 
-def _groups(due: QuerySet[AllocationUse]) -> list[Group]:
-    found = due.values_list(
-        "allocation__project_id", "allocation__request__requester_id", "allocation__request_id"
-    )
+def _groups(due: QuerySet[AllocationUse], *, lately: Collection[Group]) -> list[Group]:
+    """What is due, by hints. Requests of one person in one project are told of one by one only as long as
+    these, with those that were told of `lately`, are few: else all wait for a hint of their own."""
     together: dict[Group, list[Group]] = defaultdict(list)
-    for group in sorted(set(map(Group._make, found.distinct())), key=repr):
+    for group in sorted(_requests_of(due), key=repr):
         together[group._replace(request_id=None)].append(group)
+    known: dict[Group, set[Group]] = defaultdict(set)
+    for group in lately:
+        known[group._replace(request_id=None)].add(group)
     return [
-        hint for whole, parts in together.items() for hint in (parts if len(parts) <= MOST_APART else [whole])
+        hint
+        for whole, parts in together.items()
+        for hint in (parts if len({*parts, *known[whole]}) <= MOST_APART else [whole])
     ]
+
+
+def _told_since(cluster: Cluster, moment: datetime) -> set[Group]:
+    """The requests of which people were told after `moment`."""
+    return _requests_of(AllocationUse.objects.filter(allocation__cluster=cluster, told_at__gt=moment))
+
+
+def _requests_of(rows: QuerySet[AllocationUse]) -> set[Group]:
+    columns = ("allocation__project_id", "allocation__request__requester_id", "allocation__request_id")
+    return set(map(Group._make, rows.order_by().values_list(*columns).distinct()))
 
 
 def _idle(rows: QuerySet[AllocationUse]) -> Idle:
@@ -152,7 +167,7 @@ def _tell(group: Group, idle: Idle, *, cluster: Cluster, now: datetime) -> None:
         request = found.get(pk=group.request_id)
     if group.project_id is not None:
         project = Project.objects.get(pk=group.project_id)
-    people = _people(group, request)
+    people = _people(group, request, project)
     tell(
         people=people,
         kind=Kind.IDLE,
@@ -246,14 +261,16 @@ def _url(idle: Idle, request: Request | None, project: Project | None, cluster: 
     return f"{reverse('history')}?{urlencode(wanted)}"
 
 
-def _people(group: Group, request: Request | None) -> Sequence[User]:
+def _people(group: Group, request: Request | None, project: Project | None) -> Sequence[User]:
     if request is not None:
         return people_of(request)
     person = (
         User.objects.filter(pk=group.requester_id, is_active=True).first() if group.requester_id else None
     )
-    # Of claims the desk knows the project, and nobody who asked for them.
-    return [person] if person else _leads(group.project_id)
+    # Of claims the desk knows the project, and nobody who asked for them; who has left it hears no more.
+    if person is not None and project is not None and access.may_see_details(person, project):
+        return [person]
+    return _leads(group.project_id)
 
 
 def _leads(project_id: int | None) -> list[User]:

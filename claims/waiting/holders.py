@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from claims.models import Allocation, HolderMessage, Mute, Request
+from claims.requests import reminders
 from inventory.models import Device
 from portal import access, texts
 from portal.accounts import audit
@@ -96,9 +97,9 @@ def answer(
 
 
 def people_of(request: Request) -> list[User]:
-    """Who is asked: the requester and the leads of the project."""
+    """Who is asked: the requester, unless they have left the project, and its leads."""
     leads = Membership.objects.filter(project=request.project, role=Membership.Role.LEAD)
-    found = {request.requester_id: request.requester}
+    found = {person.pk: person for person in reminders.people_of(request)}
     found |= {row.user_id: row.user for row in leads.select_related("user")}
     return list(found.values())
 

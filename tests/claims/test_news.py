@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 
-from claims.models import Flavor, Idleness, Request, Watch
+from claims.models import Flavor, HolderMessage, Idleness, Request, Watch
 from claims.requests import approvals, idle, reminders
 from claims.requests.actions import release
 from claims.requests.transitions import transition
-from claims.waiting import watches
+from claims.waiting import holders, watches
 from inventory import snapshot
 from inventory.models import Cluster, Device, Stream
-from portal.accounts.models import Delivery, Notification, User
+from portal.accounts.models import Delivery, Membership, Notification, User
 from portal.accounts.notifications.kinds import Kind
 from tests.claims import catalogue
 from tests.claims.conftest import NOW, Cast
@@ -142,11 +142,35 @@ def test_nobody_is_reminded_of_an_end_that_they_have_just_chosen(cast: Cast, req
     assert reminders.remind(now=NOW + HOUR) == 1
 
 
-def test_leads_hear_of_it_when_the_requester_has_left(cast: Cast, request_: Request) -> None:
+@pytest.mark.parametrize("left", ["the house", "the project"])
+def test_leads_hear_of_it_when_the_requester_has_left(cast: Cast, request_: Request, left: str) -> None:
     ending(request_, NOW + HOUR)
-    User.objects.filter(pk=cast.owner.pk).update(is_active=False)
+    if left == "the house":
+        User.objects.filter(pk=cast.owner.pk).update(is_active=False)
+    else:
+        Membership.objects.filter(user=cast.owner).delete()
     reminders.remind(now=NOW)
     assert told(cast.lead, Kind.EXPIRY)
+    assert not told(cast.owner, Kind.EXPIRY)
+
+
+def test_who_has_left_the_project_hears_no_more_of_their_request_nor_of_its_thread(
+    cast: Cast, request_: Request
+) -> None:
+    thread = HolderMessage.objects.create(
+        request=request_, sender=cast.stranger, device="gpu-0", text="When will it be free?", created_at=NOW
+    )
+    assert holders.thread_for(cast.owner, thread.key) == thread
+    Membership.objects.filter(user=cast.owner).delete()
+    move(request_, State.FAILED, reason=Request.Reason.REFUSED, message="quota exceeded")
+    holders.answer(thread=thread, sender=cast.stranger, text="And now?", now=NOW)
+    assert not Notification.objects.of(cast.owner).exists()
+    assert told(cast.lead, Kind.MESSAGE)
+    assert holders.thread_for(cast.owner, thread.key) is None
+    # Whose request it is, and reads everything, still hears of it.
+    assert list(reminders.people_of(request_)) == [cast.lead]
+    User.objects.filter(pk=cast.owner.pk).update(is_auditor=True)
+    assert list(reminders.people_of(Request.objects.get(pk=request_.pk))) == [cast.owner]
 
 
 def test_reminders_of_one_run_wait_to_go_into_one_mail(

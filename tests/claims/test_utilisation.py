@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from claims.models import Allocation, AllocationUse, Request, UseCursor
 from claims.utilisation import devices, folding, hints, told
 from inventory.models import MetricQuery, MetricSource
-from portal.accounts.models import Notification, User
+from portal.accounts.models import Membership, Notification, User
 from portal.accounts.notifications.texts import Text
 from tests.inventory_telemetry.conftest import UUIDS, Lab, cast, cheap_passwords, lab
 from tests.inventory_telemetry.rows import make_use
@@ -316,13 +316,43 @@ def test_the_link_of_a_hint_shows_whoever_is_told_all_that_it_tells_of(lab: Lab)
     assert listed(lab.cast.member, note.url) == names
 
 
-def test_a_lead_who_is_told_instead_of_who_has_left_sees_the_requests(lab: Lab) -> None:
+@pytest.mark.parametrize("left", ["the house", "the project"])
+def test_a_lead_who_is_told_instead_of_who_has_left_sees_the_requests(lab: Lab, left: str) -> None:
     names = {request.object_name for request in many_idle(lab)}
-    User.objects.filter(pk=lab.cast.member.pk).update(is_active=False)
+    if left == "the house":
+        User.objects.filter(pk=lab.cast.member.pk).update(is_active=False)
+    else:
+        Membership.objects.filter(user=lab.cast.member).delete()
     hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR)
     (note,) = Notification.objects.all()
     assert note.person == lab.cast.lead
     assert listed(lab.cast.lead, note.url) == names
+
+
+def test_who_has_left_the_project_is_not_told_of_a_single_request_either(lab: Lab) -> None:
+    read_until(lab, NOON + 5 * HOUR, idle_hours=3, idle_percent=5)
+    idle(lab, 1, request=request_of(lab, 0))
+    Membership.objects.filter(user=lab.cast.member).delete()
+    hints.look(cluster=lab.cluster, now=NOON + 5 * HOUR)
+    assert [note.person for note in Notification.objects.all()] == [lab.cast.lead]
+
+
+def test_requests_that_become_idle_one_after_the_other_do_not_make_a_hint_each(lab: Lab) -> None:
+    """Whatever the pace: at most MOST_APART of them within six hours, and then one for all that waited."""
+    read_until(lab, NOON + 5 * HOUR, idle_hours=3, idle_percent=5)
+    now = NOON + 5 * HOUR
+    for number in range(12):
+        idle(lab, 1, request=request_of(lab, number))
+        hints.look(cluster=lab.cluster, now=now + number * 5 * MINUTE)
+    assert len(subjects()) == hints.MOST_APART
+    later = now + hints.AGAIN_AFTER + HOUR
+    AllocationUse.objects.update(low_until=later)
+    assert hints.look(cluster=lab.cluster, now=later) == 12 - hints.MOST_APART
+    assert subjects()[-1].startswith("7 requests in Tidal models hardly use 7 devices")
+    # After a hint that told of many, a few more wait as well.
+    idle(lab, 1, request=request_of(lab, 99))
+    AllocationUse.objects.update(low_until=later)
+    assert hints.look(cluster=lab.cluster, now=later + 5 * MINUTE) == 0
 
 
 def test_a_request_that_is_over_and_still_holds_is_behind_the_link_too(lab: Lab) -> None:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext, gettext_noop
 from portal.accounts.models import Delivery, Notification, User
 from portal.accounts.notifications import addresses, outbox
 from portal.accounts.notifications.channels import mail_offered
+from portal.accounts.notifications.insiders import may_still_hear
 from portal.accounts.notifications.kinds import Channel, Kind
 from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import Text, as_written
@@ -26,6 +27,9 @@ from portal.accounts.notifications.texts import Text, as_written
 def deliver(first: Delivery, *, now: datetime, connection: BaseEmailBackend | None = None) -> None:
     """Send a mail that was taken from the outbox, with the reminders that go along with it."""
     rows = outbox.take_with_others(first, now=now)
+    if strange := [row for row in rows if not may_still_hear(row)]:
+        outbox.skipped(strange, now=now, why=outbox.gone())
+        rows = [row for row in rows if row not in strange]
     notes = [row.notification for row in rows if row.notification is not None]
     if not notes:
         return

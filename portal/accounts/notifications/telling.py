@@ -12,6 +12,7 @@ from django.utils import translation
 from portal.accounts.models import Delivery, Notification, Project, User, Webhook
 from portal.accounts.notifications import addresses
 from portal.accounts.notifications.channels import channels_of, mail_offered
+from portal.accounts.notifications.insiders import insiders
 from portal.accounts.notifications.kinds import COLLECTED, FOR_PROJECTS, Channel, Kind
 from portal.accounts.notifications.signals import deliveries_due
 from portal.accounts.notifications.texts import SOURCE_LANGUAGE, Text
@@ -35,7 +36,8 @@ def tell(
     only: Collection[Channel] = tuple(Channel),
 ) -> None:
     """Tell these people (who are active; each once) something. Call it inside the transaction of what it is
-    about: nothing is told that did not happen, and deliveries begin after the commit.
+    about: nothing is told that did not happen, and deliveries begin after the commit. What is of a `project`
+    is told only to who may see its details now: who has left it hears no more of it.
 
     `subject` is one sentence and `body` what else there is to say, as `Text` so that each person reads it in
     their own language. `url` is a path of the portal (`reverse(…)`). `key` (up to 160 characters) names what
@@ -45,6 +47,8 @@ def tell(
     carry them beside the text. `only` leaves out channels, such as the one that has just failed.
     """
     told = {person.pk: person for person in people if person.is_active}
+    if project is not None:
+        told = insiders(told, project)
     key = key or _key(kind, subject, url, now)
     with transaction.atomic():
         channels = {pk: chosen & set(only) for pk, chosen in channels_of(told.values(), kind).items()}

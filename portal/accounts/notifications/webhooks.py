@@ -16,6 +16,7 @@ from django.utils.translation import gettext_noop
 from portal.accounts.audit import record
 from portal.accounts.models import Delivery, Membership, Project, User, Webhook
 from portal.accounts.notifications import calling, outbox, signing, targets, turns
+from portal.accounts.notifications.insiders import may_still_hear
 from portal.accounts.notifications.kinds import Channel, Kind
 from portal.accounts.notifications.signals import deliveries_due
 from portal.accounts.notifications.telling import payload, tell
@@ -146,6 +147,9 @@ def deliver(
     assert hook is not None, "a call has a webhook"
     if not _may_hear(hook) or (hook.disabled_at is not None and delivery.kind != "test"):
         outbox.skipped([delivery], now=now, why=Text(gettext_noop("The webhook is switched off.")))
+        return
+    if not may_still_hear(delivery):
+        outbox.skipped([delivery], now=now, why=outbox.gone())
         return
     try:
         secret = signing.unseal(hook.secret)

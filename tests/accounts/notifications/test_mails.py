@@ -12,7 +12,7 @@ from django.core import mail
 from django.core.mail.backends.smtp import EmailBackend
 from django.utils.translation import gettext_noop
 
-from portal.accounts.models import Delivery, Notification, User
+from portal.accounts.models import Delivery, Membership, Notification, User
 from portal.accounts.notifications import mails, outbox
 from portal.accounts.notifications.kinds import Kind
 from portal.accounts.notifications.telling import COLLECT_FOR, tell
@@ -168,3 +168,20 @@ def test_a_subject_is_one_line(cast: Cast) -> None:
     send(say(cast.member, text=as_written("one\r\nBcc: everybody@example.org")))
     assert mail.outbox[0].subject == "[Observatory] one Bcc: everybody@example.org"
     assert mail.outbox[0].recipients() == [cast.member.email]
+
+
+def test_a_mail_that_waits_for_another_attempt_is_not_sent_to_who_has_left_meanwhile(
+    cast: Cast, server: MailServer
+) -> None:
+    for key in ("theirs", "own"):
+        tell(
+            people=[cast.member], kind=Kind.EXPIRY, subject=as_written(key), url="/requests/a1/", now=NOW,
+            key=key, project=cast.project if key == "theirs" else None,
+        )  # fmt: skip
+    Membership.objects.filter(user=cast.member).delete()
+    send(Delivery.objects.get(key="theirs"), server, now=NOW + COLLECT_FOR)
+    (message,) = received(server)
+    assert "own" in str(message["Subject"])
+    assert "theirs" not in message.as_string()
+    states = dict(Delivery.objects.values_list("key", "state"))
+    assert states == {"theirs": Delivery.State.SKIPPED, "own": Delivery.State.SENT}

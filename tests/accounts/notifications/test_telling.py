@@ -9,7 +9,15 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext_lazy, gettext_noop
 
 from claims.models import Request
-from portal.accounts.models import Delivery, Notification, NotificationChoice, Project, User, Webhook
+from portal.accounts.models import (
+    Delivery,
+    Membership,
+    Notification,
+    NotificationChoice,
+    Project,
+    User,
+    Webhook,
+)
 from portal.accounts.notifications.kinds import Channel, Kind
 from portal.accounts.notifications.signals import deliveries_due
 from portal.accounts.notifications.telling import COLLECT_FOR, tell
@@ -54,6 +62,16 @@ def test_nobody_is_told_who_may_no_longer_sign_in(cast: Cast) -> None:
     cast.member.is_active = False
     say(cast.member)
     assert not Notification.objects.exists()
+
+
+def test_what_is_of_a_project_is_told_to_nobody_who_has_left_it(cast: Cast) -> None:
+    own = hook(by=cast.member)
+    Membership.objects.filter(user=cast.member).delete()
+    say(cast.member, cast.stranger, cast.lead, cast.administrator, cast.auditor, project=cast.project)
+    told = set(Notification.objects.values_list("person__username", flat=True))
+    assert told == {person.username for person in (cast.lead, cast.administrator, cast.auditor)}
+    assert not Delivery.objects.filter(webhook=own).exists()
+    assert not Delivery.objects.filter(person=cast.member).exists()
 
 
 def test_what_did_not_happen_is_not_told(cast: Cast) -> None:
