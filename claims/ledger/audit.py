@@ -21,7 +21,19 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from claims.history.curves import moment, us
 from claims.history.watched import watched
-from claims.ledger.conservation import WHOLE, Excess, Number, Piece, Sums, Use, add_up, parts_of
+from claims.ledger.conservation import (
+    SECOND,
+    UNTOLD,
+    WHOLE,
+    Excess,
+    Number,
+    Piece,
+    Sums,
+    Use,
+    add_up,
+    amounts_of,
+    parts_of,
+)
 from claims.ledger.published import DeviceName, World, piece_name
 from claims.models import Allocation, LedgerCursor
 from inventory.coverage import coverage_of
@@ -38,7 +50,7 @@ Kind = Observation.Kind
 FINISHED = ("Succeeded", "Failed")
 _ROW = (
     *("driver", "pool_name", "device_name", "share_id", "consumed_capacity", "capacity", "counters"),
-    *("started_us", "ended_us"),
+    *("started_us", "ended_us", "contested"),
 )
 
 
@@ -125,7 +137,7 @@ def _shared_partitions(cluster: Cluster, now: int) -> Iterator[Violation]:
     rows = _rows(cluster).exclude(share_id="").exclude(counters={})
     for name, held in groupby(rows.iterator(chunk_size=5_000), key=lambda row: tuple(row[:3])):
         uses = [_use((*row[:6], {}, *row[7:]), now) for row in held]
-        piece = Piece("/".join(name), [Use(use.start, use.end, use.parts) for use in uses])
+        piece = Piece("/".join(name), [use.of_device() for use in uses])
         _sums, excess = add_up(piece, ())
         if excess is not None:
             yield _exceeded(piece, excess)
@@ -147,17 +159,17 @@ def pieces(
         sets = world.sets_of(device)
         if not sets:
             piece = world.piece(device)
-            piece.uses = [Use(use.start, use.end, use.parts) for use in uses]
+            piece.uses = [use.of_device() for use in uses]
             yield piece, [device], blanks
         for one in sets:
-            piece = shared.setdefault(piece_name(device, one), Piece(piece_name(device, one)))
-            piece.uses += [Use(use.start, use.end, use.of_set(one)) for use in uses]
+            piece = shared.setdefault(piece_name(device, one), Piece(piece_name(device, one), cut=True))
+            piece.uses += [use.of_set(one) for use in uses]
     for device in world.left():
         sets = world.sets_of(device)
         if not sets:
             yield world.piece(device), [device], blanks
         for one in sets:
-            shared.setdefault(piece_name(device, one), Piece(piece_name(device, one)))
+            shared.setdefault(piece_name(device, one), Piece(piece_name(device, one), cut=True))
     for named, piece in shared.items():
         for device in world.members(named):
             piece.published += world.published.get(device, ())
@@ -173,27 +185,32 @@ class _Use:
     end: int
     parts: Mapping[str, Number]
     counters: frozenset[str]
+    apart: str
 
-    def of_set(self, counter_set: str) -> Mapping[str, Number]:
+    def of_device(self) -> Use:
+        return Use(self.start, self.end, self.parts, self.apart)
+
+    def of_set(self, counter_set: str) -> Use:
         """What it takes of one set; all of it where nobody told how much."""
-        return {
+        parts = {
             name: part
             for name, part in self.parts.items()
             if name == WHOLE or name.rpartition("/")[0] == counter_set
         }
+        return Use(self.start, self.end, parts, self.apart)
 
 
 def _use(row: Sequence[Any], now: int) -> _Use:
-    _driver, _pool, _device, share_id, consumed, capacity, counters, start, end = row
-    parts = parts_of(shared=bool(share_id), consumed=consumed, capacity=capacity, counters=counters)
+    _driver, _pool, _device, share_id, consumed, capacity, counters, start, end, contested = row
+    amounts = amounts_of(consumed, capacity) if share_id else {}
+    parts = parts_of(shared=bool(share_id), amounts=amounts, counters=counters)
     sets = frozenset(name.rpartition("/")[0] for name in counters)
-    return _Use(start, now if end is None else end, parts, sets)
+    apart = SECOND if contested else UNTOLD if share_id and not amounts else ""
+    return _Use(start, now if end is None else end, parts, sets, apart)
 
 
 def _rows(cluster: Cluster) -> QuerySet[Any, Any]:
-    rows = Allocation.objects.filter(
-        cluster=cluster, kind=Allocation.Kind.CLAIM, admin_access=False, contested=False
-    )
+    rows = Allocation.objects.filter(cluster=cluster, kind=Allocation.Kind.CLAIM, admin_access=False)
     ordered = rows.order_by("driver", "pool_name", "device_name", "started_at")
     return ordered.values_list(*_ROW)
 

@@ -17,6 +17,9 @@ from portal.dra.quantity import InvalidQuantity, Quantity
 
 # What an exclusive device is used up by.
 WHOLE = ""
+# Uses that add up with none of their kind: shares of which nobody tells how much they take, and second
+# holders of what has one already, which the audit names for that. Both keep the piece from being idle.
+UNTOLD, SECOND = "\0untold/", "\0second/"
 Number = int | Fraction
 
 
@@ -26,6 +29,8 @@ class Use(NamedTuple):
     start: int
     end: int
     parts: Mapping[str, Number]
+    # UNTOLD or SECOND; else it adds up with the others.
+    apart: str = ""
 
 
 class Span(NamedTuple):
@@ -37,12 +42,14 @@ class Span(NamedTuple):
 
 @dataclass
 class Piece:
-    """What is known of one piece of hardware; `published` and `barred` are times of each of its entries."""
+    """What is known of one piece of hardware; `published` and `barred` are times of each of its entries,
+    `cut` whether partitions are cut from it."""
 
     name: str
     uses: list[Use] = field(default_factory=list)
     published: list[Span] = field(default_factory=list)
     barred: list[Span] = field(default_factory=list)
+    cut: bool = False
 
 
 @dataclass
@@ -125,18 +132,35 @@ def _told(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[_Cell]:
             barred += step.barred
             blank += step.blank
             for name, amount in step.used.items():
-                used[name] += amount
+                if not (total := used[name] + amount):
+                    del used[name]
+                else:
+                    used[name] = total
         if start == end:
             continue
-        share = max(used.values(), default=0)
+        share, most = _in_use(used, cut=piece.cut)
         exists = 1 if published > 0 or share > 0 else 0
         rest = "idle"
         if exists > share and blank:
             rest = "unknown"
         elif exists > share and 0 < published <= barred:
             rest = "unavailable"
-        most = max(used, key=lambda name: used[name]) if used else ""
         yield _Cell(start, end, exists, share, rest, most)
+
+
+def _in_use(used: Mapping[str, Number], *, cut: bool) -> tuple[Number, str]:
+    """How much of a piece is in use, and what of it most: besides who has the whole of a device nobody has a
+    share of it. Of what partitions are cut from, "the whole" only means that nobody told how much."""
+    if not used:
+        return 0, WHOLE
+    most = max(used, key=lambda name: used[name])
+    share = used[most]
+    if (whole := used.get(WHOLE)) and len(used) > 1 and not cut:
+        beside = {name: part for name, part in used.items() if name and not name.startswith(SECOND)}
+        if beside:
+            most = max(beside, key=lambda name: beside[name])
+            share = max(share, whole + beside[most])
+    return share, WHOLE if most.startswith((UNTOLD, SECOND)) else most
 
 
 class _Step(NamedTuple):
@@ -155,10 +179,13 @@ def _cells(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[tuple[in
     for span in piece.barred:
         steps[span.start].append(_Step(barred=1))
         steps[span.end].append(_Step(barred=-1))
-    for use in piece.uses:
+    for number, use in enumerate(piece.uses):
         if use.start < use.end:
-            steps[use.start].append(_Step(used=use.parts))
-            steps[use.end].append(_Step(used={name: -amount for name, amount in use.parts.items()}))
+            parts = use.parts
+            if use.apart:
+                parts = {f"{use.apart}{number}": max(parts.values(), default=0)}
+            steps[use.start].append(_Step(used=parts))
+            steps[use.end].append(_Step(used={name: -amount for name, amount in parts.items()}))
     if not steps:
         return
     first, last = min(steps), max(steps)
@@ -171,23 +198,27 @@ def _cells(piece: Piece, blanks: Sequence[tuple[int, int]]) -> Iterator[tuple[in
         yield edge, following, steps[edge]
 
 
-def parts_of(
-    *, shared: bool, consumed: Mapping[str, Any], capacity: Mapping[str, Any], counters: Mapping[str, Any]
-) -> dict[str, Number]:
-    """How much of what one allocation takes: of counters where its device draws on some (as much of them as
-    it has of the device), of capacities where it is a share, else the whole device. What cannot be told in
-    numbers takes nothing that could be exceeded."""
+def amounts_of(consumed: Mapping[str, Any], capacity: Mapping[str, Any]) -> dict[str, Number]:
+    """How much of each capacity of its device a share takes; without those that cannot be told in numbers."""
     parts = {name: _part(amount, _total(amount_named(capacity, name))) for name, amount in consumed.items()}
-    own: dict[str, Number] = {name: part for name, part in parts.items() if part is not None}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def parts_of(
+    *, shared: bool, amounts: Mapping[str, Number], counters: Mapping[str, Any]
+) -> Mapping[str, Number]:
+    """How much of what one allocation takes: of counters where its device draws on some (as much of them as
+    it has of the device), of capacities where it is a share, else the whole device; and so does a share of
+    which nobody tells how much, apart from all others (`UNTOLD`)."""
     if counters:
-        mine = max(own.values(), default=1) if shared else 1
+        mine = max(amounts.values(), default=1) if shared else 1
         drawn = {
             name: _part(told.get("used"), told.get("total"))
             for name, told in counters.items()
             if isinstance(told, Mapping)
         }
         return {name: part * mine for name, part in drawn.items() if part is not None}
-    return own if shared else {WHOLE: 1}
+    return amounts if shared and amounts else {WHOLE: 1}
 
 
 def _total(told: Any) -> Any:

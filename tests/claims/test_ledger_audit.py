@@ -109,6 +109,46 @@ def test_shares_above_the_whole_are_named(fleet: Cluster, request_: Request) -> 
     assert hours(found)["allocated"] == Fraction(4 * 30 + 3 * 40 + 2 * 20, 80)
 
 
+def share(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "driver": "gpu.nvidia.com", "pool": "node-h100", "device": "gpu-0", "request": "r",
+        "share_id": f"s{number}", **more,
+    }  # fmt: skip
+
+
+def test_a_share_of_which_nobody_tells_how_much_is_not_idle_and_exceeds_nothing(
+    fleet: Cluster, request_: Request
+) -> None:
+    for number in range(3):
+        observe(request_, Kind.CLAIM_ALLOCATED, number * 60, uid=f"c{number}", devices=[share(number)])
+        observe(request_, Kind.CLAIM_RELEASED, 240, uid=f"c{number}")
+    found = checked(fleet)
+    assert found.violations == []
+    assert hours(found)["allocated"] == 4
+
+
+def test_who_has_the_whole_of_a_device_leaves_nobody_a_share_of_it(fleet: Cluster, request_: Request) -> None:
+    name = "gpu.nvidia.com/memory"
+    told = {"consumed_capacity": {name: "20Gi"}, "capacity": {name: {"value": "80Gi"}}}
+    observe(request_, Kind.CLAIM_ALLOCATED, 0)
+    observe(request_, Kind.CLAIM_ALLOCATED, 60, uid="c1", devices=[share(1, **told)])
+    for uid in ("", "c1"):
+        observe(request_, Kind.CLAIM_RELEASED, 120, uid=uid)
+    (violation,) = checked(fleet).violations
+    assert (violation.code, violation.where) == ("over-capacity", "gpu.nvidia.com/node-h100/gpu-0")
+    assert "125%" in violation.detail
+
+
+def test_what_a_second_holder_had_alone_is_not_idle(fleet: Cluster, request_: Request) -> None:
+    observe(request_, Kind.CLAIM_ALLOCATED, 0, uid="a")
+    observe(request_, Kind.CLAIM_RELEASED, 120, uid="a")
+    observe(request_, Kind.CLAIM_ALLOCATED, 60, uid="b")
+    observe(request_, Kind.CLAIM_RELEASED, 300, uid="b")
+    found = checked(fleet)
+    assert [one.code for one in found.violations] == ["overlap"]
+    assert (hours(found)["allocated"], found.sums.conserved) == (5, True)
+
+
 def test_partitions_share_what_they_are_cut_from(fleet: Cluster, request_: Request) -> None:
     for number, used in enumerate(("10Gi", "30Gi")):
         device = {

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from claims.ledger.bounds import OPERATOR, Policies
-from claims.ledger.conservation import Piece, Span, Use, add_up
+from claims.ledger.conservation import SECOND, UNTOLD, WHOLE, Piece, Span, Use, add_up
 from claims.ledger.contests import Held, judge
 from claims.ledger.fold import Event, Interval, fold
 from tests.claims.ledger_oracle import Holding, Oracle
@@ -200,10 +200,36 @@ def test_no_two_sound_intervals_of_a_device_overlap(seed: int, bound: str) -> No
                 assert end is not None or begins == ends
 
 
+def _takes(what: str) -> tuple[dict[str, Fraction], str]:
+    """What a use takes, and whether it is apart from the others."""
+    name, _, part = what.partition(" ")
+    if part:
+        return {name: Fraction(part)}, ""
+    return {WHOLE: Fraction(1)}, {"whole": "", "untold": UNTOLD, "second": SECOND}[name]
+
+
+def _in_use(uses: Sequence[str]) -> Fraction:
+    """Of the whole: by who has it all, and on top of that by the shares of which most is taken; a share of
+    which nobody knows how much it is may be all of it, and a second holder has no more than there is."""
+    shares = {
+        name: sum((Fraction(use.split()[1]) for use in uses if use.startswith(name)), Fraction(0))
+        for name in ("memory", "cores")
+    }
+    shares["untold"] = Fraction("untold" in uses)
+    return max(uses.count("whole") + max(shares.values()), Fraction("second" in uses))
+
+
 @QUIET
 @given(
     st.lists(
-        st.tuples(st.integers(0, 60), st.integers(1, 30), st.sampled_from(["1/4", "1/2", "1"])), max_size=8
+        st.tuples(
+            st.integers(0, 60),
+            st.integers(1, 30),
+            st.sampled_from(
+                ["memory 1/4", "memory 1/2", "memory 1", "cores 1/2", "whole", "untold", "second"]
+            ),
+        ),
+        max_size=8,
     ),
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=3),
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=2),
@@ -217,7 +243,7 @@ def test_device_time_is_conserved_and_agrees_with_counting_instants(
 ) -> None:
     piece = Piece(
         "gpu",
-        uses=[Use(start, start + length, {"memory": Fraction(part)}) for start, length, part in uses],
+        uses=[Use(start, start + length, *_takes(what)) for start, length, what in uses],
         published=[Span(0, 100)] if published else [],
         barred=[Span(start, start + length) for start, length in barred],
     )
@@ -227,9 +253,7 @@ def test_device_time_is_conserved_and_agrees_with_counting_instants(
     counted: dict[str, Fraction] = dict.fromkeys(("allocated", "idle", "unavailable", "unknown"), Fraction(0))
     worst = Fraction(0)
     for instant in range(100):
-        used = sum(
-            (Fraction(part) for start, length, part in uses if start <= instant < start + length), Fraction(0)
-        )
+        used = _in_use([what for start, length, what in uses if start <= instant < start + length])
         worst = max(worst, used)
         exists = published or used > 0
         rest = exists - used
