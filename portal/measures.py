@@ -1,9 +1,11 @@
 """What a process of the desk counts of its own work, for Prometheus: answers of the web server, and tasks.
 
-Where `CLAIMDESK_METRICS_PORT` is set, a worker serves its counts there; web servers serve theirs, and what
-the database knows, at `/api/v1/metrics/` (see `portal.pages.metrics`).
+Where `CLAIMDESK_METRICS_PORT` is set, every process serves its own counts there. `/api/v1/metrics/` tells
+what the database knows (see `portal.pages.metrics`), and what its web server counted only where there is no
+such port: behind a load balancer each question reaches another one, whose counts would look like restarts.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +15,8 @@ from celery.signals import task_postrun, task_prerun, worker_ready
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import Counter, Histogram, start_http_server
+
+log = logging.getLogger(__name__)
 
 ANSWERS = Histogram(
     "claimdesk_http_request_seconds",
@@ -69,6 +73,16 @@ def _task_ended(task_id: str, task: Any, state: str | None = None, **_: Any) -> 
 
 @worker_ready.connect
 def serve_counts(**_: Any) -> None:
-    """Let Prometheus fetch a worker's counts, where the environment names a port for it."""
-    if settings.METRICS_PORT:
+    """Let Prometheus fetch the counts of this process, where the environment names a port for it. Where
+    another process of the machine has it already, that one alone is heard: nothing else depends on it."""
+    if not settings.METRICS_PORT:
+        return
+    try:
         start_http_server(settings.METRICS_PORT, addr=settings.METRICS_ADDRESS)
+    except OSError as error:
+        log.warning(
+            "Nobody can fetch what this process counts: %s:%s: %s",
+            settings.METRICS_ADDRESS,
+            settings.METRICS_PORT,
+            error,
+        )

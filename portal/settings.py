@@ -131,7 +131,8 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = {"inventory.tasks.follow_cluster": {"queue": "follow"}}
 CELERY_TIMEZONE = "UTC"
 
-# Where a worker serves what it counts to Prometheus; 0 = nowhere. Web servers have /api/v1/metrics/.
+# Where each process serves what it counts to Prometheus; 0 = nowhere, and then a web server tells it at
+# /api/v1/metrics/ too.
 METRICS_PORT = env.int("CLAIMDESK_METRICS_PORT", 0)
 METRICS_ADDRESS = env.str("CLAIMDESK_METRICS_ADDRESS", "127.0.0.1")
 

@@ -109,22 +109,60 @@ def test_every_selector_finds_its_pods() -> None:
     assert checked >= 9
 
 
-def test_ports_that_are_asked_for_are_open_and_reachable() -> None:
-    policies = [o["spec"] for o in OBJECTS if o["kind"] == "NetworkPolicy"]
+def allowed(name: str, direction: str) -> dict[int, set[str]]:
+    """Ports that policies open for a Pod ("ingress" or "egress"), each with the namespaces that it is opened
+    for; none = all."""
+    labels = PODS[name]["metadata"]["labels"]
+    opened: dict[int, set[str]] = {}
+    for policy in (o["spec"] for o in OBJECTS if o["kind"] == "NetworkPolicy"):
+        if selected(policy["podSelector"], labels):
+            for rule in policy.get(direction, []):
+                spaces = {
+                    peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+                    for peer in rule.get("from", [])
+                }
+                for port in rule["ports"]:
+                    opened.setdefault(port["port"], set()).update(spaces)
+    return opened
+
+
+def test_ports_are_open_to_whom_they_are_for_and_to_nobody_else() -> None:
+    named = {"http": "ingress-nginx", "metrics": "monitoring"}
     for name, pod in PODS.items():
-        for container in pod["spec"]["containers"]:
-            for port in container.get("ports", []):
-                reachable = [
-                    opened["port"]
-                    for policy in policies
-                    if selected(policy["podSelector"], pod["metadata"]["labels"])
-                    for rule in policy.get("ingress", [])
-                    for opened in rule["ports"]
-                ]
-                assert reachable == [port["containerPort"]], name
+        ports = [port for one in pod["spec"]["containers"] for port in one.get("ports", [])]
+        expected = {port["containerPort"]: {named[port["name"]]} for port in ports}
+        assert allowed(name, "ingress") == expected, name
     (service,) = (o for o in OBJECTS if o["kind"] == "Service")
     (web,) = PODS["claimdesk-web"]["spec"]["containers"]
     assert service["spec"]["ports"][0]["targetPort"] in {port["name"] for port in web["ports"]}
+
+
+def test_each_process_reaches_what_it_needs_and_no_more() -> None:
+    everybody, clusters, services = {53, 5432, 6379}, {443, 6443}, {587, 9090}
+    assert {name: set(allowed(name, "egress")) for name in PODS} == {
+        "claimdesk-migrate": everybody,
+        "claimdesk-beat": everybody,
+        "claimdesk-follower": everybody | clusters,
+        "claimdesk-worker": everybody | clusters | services,
+        "claimdesk-web": everybody | clusters | services,
+    }
+    # Without a policy of its own direction a Pod may do all.
+    everything = next(
+        o["spec"]
+        for o in OBJECTS
+        if o["metadata"]["name"] == "claimdesk" and "policyTypes" in o.get("spec", {})
+    )
+    assert set(everything["policyTypes"]) == {"Ingress", "Egress"}
+    assert all(selected(everything["podSelector"], pod["metadata"]["labels"]) for pod in PODS.values())
+
+
+def test_replicas_do_not_share_a_node_where_there_is_another() -> None:
+    for name, pod in PODS.items():
+        if name in ("claimdesk-migrate", "claimdesk-beat"):
+            continue
+        (spread,) = pod["spec"]["topologySpreadConstraints"]
+        assert spread["topologyKey"] == "kubernetes.io/hostname"
+        assert selected(spread["labelSelector"], pod["metadata"]["labels"])
 
 
 def variables_read() -> set[str]:

@@ -1,5 +1,6 @@
 """What Prometheus is told: each number moves with its cause, and what nobody knows is not told."""
 
+import urllib.request
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -8,10 +9,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from prometheus_client import REGISTRY, Metric
+from prometheus_client import REGISTRY, Metric, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
 from inventory.models import Claim, Cluster, Device, Finding, Observation, PodEvent, Severity, Stream
+from portal import measures
 from portal.accounts.models import ApiToken
 from portal.kube import errors
 from portal.kube.measures import measured, resource_of
@@ -59,6 +61,45 @@ def test_a_prometheus_with_a_token_of_an_auditor_gets_text_that_it_can_read(nort
     free = [s for s in families["claimdesk_devices"].samples if s.labels["state"] == "free"]
     assert [(s.labels["cluster"], s.value) for s in free] == [("north", 8)]
     assert "claimdesk_http_request_seconds" in families
+
+
+def test_what_a_web_server_counts_is_told_at_its_own_port_where_it_has_one(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a load balancer every question reaches another web server."""
+    started = []
+
+    def serve(port: int, addr: str) -> None:
+        assert (port, addr) == (9100, "127.0.0.1")
+        started.append(start_http_server(0, addr=addr))
+
+    monkeypatch.setattr(measures, "start_http_server", serve)
+    settings.METRICS_PORT, settings.METRICS_ADDRESS = 9100, "127.0.0.1"
+    measures.serve_counts()
+    ((server, thread),) = started
+    url = f"http://127.0.0.1:{server.server_port}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        counted_there = answer.read().decode()
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=10)
+    assert "claimdesk_http_request_seconds" in counted_there
+    assert "claimdesk_requests{" not in counted_there
+    state = scrape(token(is_auditor=True)).content.decode()
+    assert "claimdesk_requests{" in state
+    assert "claimdesk_http_request_seconds" not in state
+
+
+def test_a_port_that_another_process_has_stops_nobody(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def taken(*_: object, **__: object) -> None:
+        raise OSError("Address already in use")
+
+    monkeypatch.setattr(measures, "start_http_server", taken)
+    settings.METRICS_PORT = 9100
+    measures.serve_counts()
+    assert "Address already in use" in caplog.text
 
 
 def test_nobody_else_gets_any() -> None:

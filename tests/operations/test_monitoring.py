@@ -16,7 +16,9 @@ from inventory.models import Cluster
 from portal.env import BASE_DIR
 from portal.pages.metrics.fleet import FleetMetrics
 from tests.inventory_pages.factories import make_cluster
+from tests.operations.test_manifests import OBJECTS, PODS
 
+CONFIG = next(o for o in OBJECTS if o["kind"] == "ConfigMap")["data"]
 DIRECTORY = BASE_DIR / "deploy" / "monitoring"
 OF_HISTOGRAMS = ("_bucket", "_count", "_sum")
 OF_GAUGE_HISTOGRAMS = ("_bucket", "_gcount", "_gsum")
@@ -91,9 +93,21 @@ def test_every_alert_says_what_it_means() -> None:
 def test_prometheus_is_sent_to_the_address_that_there_is() -> None:
     from django.urls import reverse
 
-    web, workers = yaml.safe_load((DIRECTORY / "scrape.yaml").read_text())
-    assert web["metrics_path"] == reverse("api-metrics")
-    assert workers["kubernetes_sd_configs"][0]["namespaces"]["names"] == ["claimdesk"]
+    state, processes = yaml.safe_load((DIRECTORY / "scrape.yaml").read_text())
+    assert state["metrics_path"] == reverse("api-metrics")
+    assert processes["kubernetes_sd_configs"][0]["namespaces"]["names"] == ["claimdesk"]
+    # What the alerts about silence call them.
+    asked = {name for text in expressions() for name in re.findall(r'job="([^"]+)"', text)}
+    assert asked == {state["job_name"], processes["job_name"]}
+    # Every process that counts something has the port, and the desk serves it there.
+    ports = {
+        name
+        for name, pod in PODS.items()
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", [])
+        if (port["name"], port["containerPort"]) == ("metrics", int(CONFIG["CLAIMDESK_METRICS_PORT"]))
+    }
+    assert ports == {"claimdesk-web", "claimdesk-worker", "claimdesk-follower"}
 
 
 @pytest.mark.nodatabase

@@ -17,7 +17,7 @@ def insiders(people: Mapping[int, User], project: Project) -> dict[int, User]:
 
 def may_still_hear(delivery: Delivery) -> bool:
     """Whether a person whom something was told may still see it: attempts go on for most of a day, and
-    meanwhile somebody may have left the project. What is a webhook's of a project concerns nobody's leaving."""
+    meanwhile somebody may have left the project. A project's own webhook is called in any case."""
     note = delivery.notification
     if note is None or note.project is None:
         return True

@@ -1,5 +1,6 @@
 """`/api/v1/metrics/`: for a Prometheus that shows a token."""
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -13,8 +14,8 @@ from portal.pages.metrics.fleet import FleetMetrics
 
 @extend_schema(exclude=True)
 class MetricsView(ApiView):
-    """What the database knows, then what this web server counted. Of all clusters and projects, therefore for
-    the tokens of those who may read everything."""
+    """What the database knows, then what this web server counted, unless it has a port of its own for that.
+    Of all clusters and projects, therefore for the tokens of those who may read everything."""
 
     required_scope = Scope.METRICS
 
@@ -27,6 +28,7 @@ class MetricsView(ApiView):
             )
         fleet = CollectorRegistry(auto_describe=False)
         fleet.register(FleetMetrics(now=timezone.now()))
-        return HttpResponse(
-            generate_latest(fleet) + generate_latest(REGISTRY), content_type=CONTENT_TYPE_LATEST
-        )
+        told = generate_latest(fleet)
+        if not settings.METRICS_PORT:
+            told += generate_latest(REGISTRY)
+        return HttpResponse(told, content_type=CONTENT_TYPE_LATEST)
