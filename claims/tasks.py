@@ -1,5 +1,6 @@
 """Celery tasks: each loads by id and makes one domain call."""
 
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.utils import timezone
 from claims.bookings import start as bookings_start
 from claims.changes import applying as changes
 from claims.ledger import keeping, storage
+from claims.ledger.archive import ArchiveDamaged
 from claims.models import Request
 from claims.quotas import cluster as quotas_cluster
 from claims.quotas import watch as quotas_watch
@@ -21,6 +23,8 @@ from claims.waiting import watches
 from inventory.models import Cluster
 from portal import access
 from portal.kube.errors import ClusterError
+
+log = logging.getLogger(__name__)
 
 # A queued message is worthless once the next beat has queued another.
 EXPIRES = 60
@@ -40,8 +44,12 @@ def catch_up(cluster_id: int | None = None) -> None:
     cluster = Cluster.objects.filter(pk=cluster_id).first()
     if cluster is None:
         return
-    storage.apply(cluster=cluster)
-    storage.reattribute(cluster=cluster)
+    try:
+        storage.apply(cluster=cluster)
+        storage.reattribute(cluster=cluster)
+    except ArchiveDamaged as fault:
+        # The ledger waits for the file, and its audit names it; requests go on.
+        log.warning("%s", fault.message)
     advance.advance(cluster=cluster, now=timezone.now())
     changes.release_replaced(cluster=cluster, now=timezone.now())
     due = Request.objects.filter(cluster=cluster).due(timezone.now())

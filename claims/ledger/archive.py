@@ -32,6 +32,7 @@ from inventory.models.observations import CHARTED
 CHUNK = 500
 # Objects of one file.
 MOST_OBJECTS = 200_000
+UNFINISHED = ".part"
 # What leaves the database; the others are in the files as well.
 REMOVED = tuple(kind for kind in KINDS if kind not in CHARTED)
 
@@ -40,6 +41,7 @@ class ArchiveDamaged(Exception):
     """A file of the archive cannot be relied on; `message` says which and what to do."""
 
     def __init__(self, archive: ObservationArchive, path: Path, reason: str) -> None:
+        self.file_name, self.reason = archive.file_name, reason
         self.message = (
             f"{archive.file_name} of cluster {archive.cluster.name} {reason}. "
             f"Put the original back as {path} (SHA-256 {archive.sha256}); the ledger was left as it is."
@@ -97,10 +99,27 @@ def count(*, cluster: Cluster) -> int:
 def verify(*, cluster: Cluster) -> int:
     """Compares every file of the cluster with what is recorded of it; how many there are. Raises
     ArchiveDamaged."""
-    files = list(ObservationArchive.objects.filter(cluster=cluster).select_related("cluster").order_by("pk"))
+    for fault in damaged(cluster=cluster):
+        raise fault
+    return ObservationArchive.objects.filter(cluster=cluster).count()
+
+
+def damaged(*, cluster: Cluster) -> Iterator[ArchiveDamaged]:
+    """What is wrong with each file of the cluster that is not as it was written."""
+    files = ObservationArchive.objects.filter(cluster=cluster).select_related("cluster").order_by("pk")
     for archive in files:
-        _sound(archive, anew=True)
-    return len(files)
+        try:
+            _sound(archive, anew=True)
+        except ArchiveDamaged as fault:
+            yield fault
+
+
+def unrecorded(*, cluster: Cluster) -> list[Path]:
+    """Files of the cluster that no record names: a run that was killed left them before it had recorded
+    them, or the database is older than they are. Nothing is lost by them, and nothing reads them."""
+    known = set(ObservationArchive.objects.filter(cluster=cluster).values_list("file_name", flat=True))
+    there = sorted((directory() / _folder(cluster)).glob("*.parquet"))
+    return [path for path in there if str(path.relative_to(directory())) not in known]
 
 
 # Path, size and time of change of files whose hash was found right in this process.
@@ -175,9 +194,8 @@ def _archive_part(cluster: Cluster, *, before: datetime, month: str, now: dateti
         if not of_month:
             return None
         part = ObservationArchive.objects.filter(cluster=cluster, month=month).count() + 1
-        folder = directory() / _folder(cluster)
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{month}-{uuid.uuid4().hex}.part"
+        folder = _prepared(directory() / _folder(cluster))
+        temporary = folder / f".{month}-{uuid.uuid4().hex}{UNFINISHED}"
         epochs: dict[str, int] = {}
         writer = parquet.Writer(temporary, cluster=cluster.name, month=month)
         try:
@@ -208,6 +226,17 @@ def _archive_part(cluster: Cluster, *, before: datetime, month: str, now: dateti
             batch_size=1_000,
         )
         return Written(file, _remove(cluster, of_month))
+
+
+def _prepared(folder: Path) -> Path:
+    """The folder, for certain there, without what a run that was killed had begun: nobody else writes
+    there."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        _sync(folder.parent)
+    for begun in folder.glob(f".*{UNFINISHED}"):
+        begun.unlink(missing_ok=True)
+    return folder
 
 
 def _folder(cluster: Cluster) -> str:

@@ -6,7 +6,8 @@ overlap                 two claims held one exclusive device (`contests`)
 over-capacity           shares, counters or units in use exceed what there is, so that idle is negative
 not-conserved           allocated + idle + unavailable + unknown is not the time a piece of hardware existed
 open-unknown            open here, and the last completed list does not know it
-missing                 allocated in the mirror, and not open here
+missing                 held in the mirror, and not open here
+archive-damaged         a file of archived observations is gone or was changed
 ======================  ==============================================================================
 """
 
@@ -21,6 +22,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from claims.history.curves import moment, us
 from claims.history.watched import watched
+from claims.ledger import archive
 from claims.ledger.conservation import (
     SECOND,
     UNTOLD,
@@ -39,6 +41,7 @@ from claims.models import Allocation, LedgerCursor
 from inventory.coverage import coverage_of
 from inventory.models import (
     Claim,
+    ClaimDevice,
     Cluster,
     CountedUnits,
     Observation,
@@ -82,6 +85,7 @@ def audit(*, cluster: Cluster, now: datetime) -> Audited:
     found.violations += _units(cluster)
     found.violations += _unknown_open(cluster)
     found.violations += _missing(cluster)
+    found.violations += _archived(cluster)
     return found
 
 
@@ -238,6 +242,12 @@ def _coverage(cluster: Cluster, now: datetime) -> Any:
     return coverage_of(cluster, Stream.objects.filter(cluster=cluster), now=now)
 
 
+def _archived(cluster: Cluster) -> Iterator[Violation]:
+    """The ledger can be rebuilt: what was moved into files is still there."""
+    for fault in archive.damaged(cluster=cluster):
+        yield Violation(code="archive-damaged", where=fault.file_name, detail=fault.reason)
+
+
 # --- what is open ---------------------------------------------------------------------------------------
 
 
@@ -280,17 +290,39 @@ def _unknown_open(cluster: Cluster) -> Iterator[Violation]:
 
 
 def _missing(cluster: Cluster) -> Iterator[Violation]:
-    """A claim that the mirror knows as allocated, with devices, must be open here."""
+    """Every device that the mirror knows as allocated must be open here, and the units of every Pod that
+    runs."""
     here = Allocation.objects.filter(
-        cluster=cluster, claim_uid=OuterRef("uid"), epoch=OuterRef("epoch"), ended_at=None
+        cluster=cluster,
+        claim_uid=OuterRef("claim__uid"),
+        epoch=OuterRef("claim__epoch"),
+        driver=OuterRef("driver"),
+        pool_name=OuterRef("pool_name"),
+        device_name=OuterRef("device_name"),
+        share_id=OuterRef("share_id"),
+        ended_at=None,
     )
-    claims = Claim.objects.filter(cluster=cluster, allocated=True, devices__isnull=False)
-    for claim in _settled(claims.exclude(Exists(here)), cluster, "uid").distinct().iterator():
+    lacking = ClaimDevice.objects.exclude(Exists(here)).filter(claim=OuterRef("pk"))
+    claims = Claim.objects.filter(Exists(lacking), cluster=cluster, allocated=True)
+    for claim in _settled(claims, cluster, "uid").iterator():
         yield Violation(
             code="missing",
             where=f"{claim.namespace}/{claim.name} uid {claim.uid} epoch {claim.epoch}",
-            detail="allocated on the cluster, and nothing of it is open here",
+            detail="allocated on the cluster, and not all of it is open here",
         )
+    units = Allocation.objects.filter(
+        cluster=cluster, claim_uid=OuterRef("uid"), kind=Allocation.Kind.UNITS, ended_at=None
+    )
+    pods = Pod.objects.filter(cluster=cluster).exclude(extended_resources={}).exclude(node_name="")
+    pods = pods.exclude(phase__in=FINISHED).exclude(Exists(units)).defer("labels", "annotations")
+    for pod in _settled(pods, cluster, "uid").iterator():
+        served = set(pod.extended_mapping.values())
+        if any(count > 0 for name, count in pod.extended_resources.items() if name not in served):
+            yield Violation(
+                code="missing",
+                where=f"{pod.namespace}/{pod.name} uid {pod.uid}",
+                detail="has units on the cluster, and none is open here",
+            )
 
 
 def _units(cluster: Cluster) -> Iterator[Violation]:

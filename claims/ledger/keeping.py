@@ -1,6 +1,7 @@
 """Keeping the ledger: checking it and writing down what was found, and the policy of billed bounds."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from fractions import Fraction
@@ -9,6 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from claims.ledger import storage
+from claims.ledger.archive import ArchiveDamaged
 from claims.ledger.audit import audit
 from claims.ledger.conservation import Sums
 from claims.models import Bound, LedgerAudit, LedgerPolicy
@@ -30,7 +32,9 @@ class UnableToSetPolicy(Exception):
 
 def check(*, cluster: Cluster, now: datetime) -> LedgerAudit:
     """Fold what is new, check every invariant, and keep what was found until the next time."""
-    storage.apply(cluster=cluster)
+    # What stops the fold is named by the audit.
+    with suppress(ArchiveDamaged):
+        storage.apply(cluster=cluster)
     found = audit(cluster=cluster, now=now)
     kept, _new = LedgerAudit.objects.update_or_create(
         cluster=cluster,

@@ -26,6 +26,7 @@ CODES: dict[str, Promise] = {
     "not-conserved": _("time does not add up"),
     "open-unknown": _("open, and not known to the cluster"),
     "missing": _("held, and not in the ledger"),
+    "archive-damaged": _("an archived file is gone or was changed"),
 }
 SHOWN = 100
 

@@ -10,7 +10,9 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from claims.ledger import archive, storage
+from claims import tasks
+from claims.ledger import archive, keeping, storage
+from claims.ledger.audit import audit
 from claims.models import Allocation, Consumer, Request
 from inventory.models import ArchivedObject, Cluster, Observation, ObservationArchive
 from tests.claims.conftest import NOW
@@ -134,6 +136,48 @@ def test_a_file_that_is_not_what_was_written_is_refused_by_name(
     path.write_bytes(whole)
     storage.rebuild(cluster=history)
     assert Allocation.objects.get(claim_uid="over").ended_at == NOW + timedelta(minutes=50)
+
+
+def test_what_is_wrong_with_files_is_audited_and_stops_nothing_but_the_ledger(
+    history: Cluster, request_: Request, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for month in (DECEMBER, datetime(2027, 1, 1, tzinfo=UTC)):
+        archive.archive(cluster=history, before=month, now=LATER)
+    assert [one.code for one in audit(cluster=history, now=LATER).violations] == ["open-unknown"]
+    names = list(ObservationArchive.objects.order_by("pk").values_list("file_name", flat=True))
+    assert len(names) == 2
+    (place / names[0]).unlink()
+    (place / names[1]).write_bytes(b"")
+    with pytest.raises(CommandError, match=f"(?s){names[0]} .*{names[1]} "):
+        call_command("ledger", "verify", stdout=StringIO())
+    observe(request_, Kind.CLAIM_DELETED, 50, uid="over")
+    kept = keeping.check(cluster=history, now=LATER)
+    damaged = [one for one in kept.violations if one["code"] == "archive-damaged"]
+    assert [one["where"] for one in damaged] == names
+    assert "cannot be read" in damaged[0]["detail"]
+    went_on: list[Cluster] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("claims.tasks.advance.advance", lambda *, cluster, **_: went_on.append(cluster))
+        tasks.catch_up(cluster_id=history.pk)
+    assert went_on == [history]
+    assert names[0] in caplog.text
+
+
+def test_what_a_killed_run_left_is_taken_away_or_named(history: Cluster, place: Path) -> None:
+    folder = place / f"cluster-{history.pk}"
+    folder.mkdir(parents=True)
+    (folder / ".2026-11-0123.part").write_bytes(b"PAR1 half of it")
+    # Put in its place, and killed before it was recorded.
+    orphan = folder / "observations-2026-10-001-0123456789ab.parquet"
+    orphan.write_bytes(b"PAR1")
+    (made,) = archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [orphan.name, Path(made.file.file_name).name]
+    )
+    told = StringIO()
+    call_command("ledger", "verify", stdout=told)
+    assert f"no record names {orphan}" in told.getvalue()
+    assert "1 files are as they were written" in told.getvalue()
 
 
 def test_a_crash_leaves_rows_and_no_file(

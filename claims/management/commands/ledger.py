@@ -80,8 +80,13 @@ class Command(BaseCommand):
         self.stdout.write(f"archived in {archive.directory()}")
 
     def _verify(self, clusters: Sequence[Cluster], _options: dict[str, Any]) -> None:
+        faults = [fault for cluster in clusters for fault in archive.damaged(cluster=cluster)]
+        if faults:
+            raise CommandError("\n".join(fault.message for fault in faults))
         for cluster in clusters:
             self.stdout.write(f"{cluster}: {archive.verify(cluster=cluster)} files are as they were written")
+            for path in archive.unrecorded(cluster=cluster):
+                self.stdout.write(f"{cluster}: no record names {path}; nothing reads it")
 
     def _policy(self, _clusters: Sequence[Cluster], options: dict[str, Any]) -> None:
         if options["bound"]:
