@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import lcm
 
 from babel.core import Locale, UnknownLocaleError
-from babel.numbers import format_currency, get_currency_symbol
+from babel.numbers import format_currency, get_currency_symbol, is_currency
 
 MICROSECONDS_PER_HOUR = 3_600_000_000
 
@@ -31,7 +31,7 @@ _EXPONENTS = {
 
 
 class InvalidCurrency(ValueError):
-    """A currency code that is not three capital letters."""
+    """A currency code that is not three capital letters, or that no currency has."""
 
 
 def exponent(currency: str) -> int:
@@ -39,6 +39,13 @@ def exponent(currency: str) -> int:
     if len(currency) != 3 or not (currency.isascii() and currency.isalpha() and currency.isupper()):
         raise InvalidCurrency(f"{currency!r} is not an ISO 4217 code (three capital letters)")
     return _EXPONENTS.get(currency, 2)
+
+
+def demand_currency(currency: str) -> None:
+    """Raises InvalidCurrency for a code that no currency has: EUT for EUR would be a bill of its own."""
+    exponent(currency)
+    if not is_currency(currency):
+        raise InvalidCurrency(f"{currency!r} is no code of ISO 4217")
 
 
 def cost(*, per_hour: Decimal, microseconds: int, quantity: int | Fraction = 1) -> Fraction:

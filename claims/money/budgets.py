@@ -1,10 +1,12 @@
 """Budgets of projects: how much of a month's is spent, what it will come to, whom to tell, and whether new
 requests are refused.
 
-The forecast is the simplest that can be told in a sentence: what was charged so far, and for the rest of the
+What is spent is what the month's statement comes to by now, credit notes and corrections included. The
+forecast is the simplest that can be told in a sentence: what was charged so far, and for the rest of the
 month what is held now at its present rate. It is told as a forecast, with that sentence.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -16,7 +18,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from claims.models import Budget, BudgetAlert
+from claims.models import Budget, BudgetAlert, Charge
 from claims.money.charges import charges
 from claims.money.months import Month
 from claims.money.pricing import PriceList, Statement, price_list
@@ -28,6 +30,8 @@ from portal.accounts.notifications.telling import tell
 from portal.accounts.notifications.texts import Text
 
 THRESHOLDS = (50, 80, 100)
+# Project and currency.
+_Account = tuple[int | None, str]
 
 
 class UnableToBudget(Exception):
@@ -83,12 +87,15 @@ def forecasts(
     """By currency, for the present month."""
     start, end = Month.of(now, zone).bounds(zone)
     prices = prices or price_list()
-    spent = _exact(charges(start=start, end=end, now=now, projects=[project.pk], prices=prices))
     # What is held now is taken to be held until the end: to rate it as of then is to forecast it.
-    expected = _exact(charges(start=start, end=end, now=end, projects=[project.pk], prices=prices))
+    spent, expected = _spent_and_expected(
+        [project.pk], start=start, end=end, zone=zone, now=now, prices=prices
+    )
     return {
-        currency: Forecast(currency=currency, spent=spent.get(currency, Fraction(0)), expected=amount)
-        for currency, amount in sorted(expected.items())
+        currency: Forecast(
+            currency=currency, spent=spent.get((payer, currency), Fraction(0)), expected=amount
+        )
+        for (payer, currency), amount in sorted(expected.items(), key=lambda told: told[0][1])
     }
 
 
@@ -125,10 +132,8 @@ def standings_of(*, projects: Collection[Project], zone: tzinfo, now: datetime) 
     if not found:
         return []
     start, end = Month.of(now, zone).bounds(zone)
-    prices, of = price_list(), sorted({row.project_id for row in found})
-    spent, expected = (
-        _by_project(charges(start=start, end=end, now=at, projects=of, prices=prices)) for at in (now, end)
-    )
+    of = sorted({row.project_id for row in found})
+    spent, expected = _spent_and_expected(of, start=start, end=end, zone=zone, now=now, prices=price_list())
     nothing = Fraction(0)
     return [
         Standing(
@@ -156,7 +161,7 @@ def set_budget(
 ) -> None:
     """Set what a project means to spend in a month; `minor` None takes the budget away."""
     try:
-        money.exponent(currency)
+        money.demand_currency(currency)
     except money.InvalidCurrency:
         raise UnableToBudget(
             _("Write the three capital letters of a currency (ISO 4217): EUR."), field="currency"
@@ -199,11 +204,16 @@ def set_budget(
 
 def watch(*, zone: tzinfo, now: datetime) -> int:
     """Tell the leads of every project whose budget has passed a threshold this month, once each; how many
-    were told of."""
+    were told of. Of a budget that was raised thresholds are passed again."""
     month, told = str(Month.of(now, zone)), 0
     projects = list(Project.objects.filter(budgets__isnull=False, archived_at=None).distinct())
+    known: dict[int, set[int]] = defaultdict(set)
+    for budget, threshold in BudgetAlert.objects.filter(month=month).values_list("budget", "threshold"):
+        known[budget].add(threshold)
     for standing in standings_of(projects=projects, zone=zone, now=now):
         passed = [t for t in standing.budget.thresholds if standing.percent >= t]
+        if missed := {t for t in known[standing.budget.pk] if t > standing.percent}:
+            BudgetAlert.objects.filter(budget=standing.budget, month=month, threshold__in=missed).delete()
         for threshold in passed:
             with transaction.atomic():
                 _alert, new = BudgetAlert.objects.get_or_create(
@@ -249,21 +259,30 @@ def _tell(standing: Standing, month: str, threshold: int, *, now: datetime) -> N
         url=reverse("budget", args=[budget.project.slug]),
         now=now,
         project=budget.project,
-        key=f"budget:{budget.pk}:{month}:{threshold}",
+        # Another budget is another message; the same is none, whatever was credited in between.
+        key=f"budget:{budget.pk}:{month}:{threshold}:{budget.minor}",
         facts={"month": month, "percent": standing.percent, "threshold": threshold},
     )
 
 
-def _exact(told: Statement) -> dict[str, Fraction]:
-    sums: dict[str, Fraction] = {}
-    for line in told.lines:
-        if line.exact is not None:
-            sums[line.currency] = sums.get(line.currency, Fraction(0)) + line.exact
-    return sums
+def _spent_and_expected(
+    of: Sequence[int], *, start: datetime, end: datetime, zone: tzinfo, now: datetime, prices: PriceList
+) -> tuple[dict[_Account, Fraction], dict[_Account, Fraction]]:
+    """What some projects' month [start, end) comes to, up to now and at its end: what is used, and the fixed
+    amounts that their statements of it have (credit notes, corrections, idle time passed on)."""
+    fixed: dict[_Account, Fraction] = {}
+    rows = Charge.objects.filter(fixed__isnull=False, month=str(Month.of(start, zone)), project__in=of)
+    for project, currency, amount in rows.order_by().values_list("project_id", "currency", "fixed"):
+        fixed[project, currency] = fixed.get((project, currency), Fraction(0)) + Fraction(amount or 0)
+    told = []
+    for at in (now, end):
+        used = _by_project(charges(start=start, end=end, now=at, projects=of, prices=prices))
+        told.append({key: used.get(key, Fraction(0)) + fixed.get(key, Fraction(0)) for key in used | fixed})
+    return told[0], told[1]
 
 
-def _by_project(told: Statement) -> dict[tuple[int | None, str], Fraction]:
-    sums: dict[tuple[int | None, str], Fraction] = {}
+def _by_project(told: Statement) -> dict[_Account, Fraction]:
+    sums: dict[_Account, Fraction] = {}
     for line in told.lines:
         if line.exact is not None:
             key = line.project_id, line.currency

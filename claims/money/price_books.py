@@ -36,7 +36,7 @@ def add_book(
     """Add a book with its prices, or nothing at all. `rows` have COLUMNS; an empty class or product means
     any; it begins no earlier than the last closed month ends. Raises UnableToAddBook."""
     try:
-        money.exponent(currency)
+        money.demand_currency(currency)
     except money.InvalidCurrency as error:
         raise UnableToAddBook(str(error)) from error
     if not rows:

@@ -257,7 +257,7 @@ def _percent(values: Mapping[str, Any], name: str) -> Decimal:
 def _currency(values: Mapping[str, Any], name: str) -> str:
     typed = read_text(values, name)
     try:
-        money.exponent(typed)
+        money.demand_currency(typed)
     except money.InvalidCurrency:
         raise WrongValue(_("Write the three capital letters of a currency (ISO 4217): EUR.")) from None
     return typed

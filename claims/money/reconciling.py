@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,8 @@ from portal.accounts.models import Project, User
 
 COLUMNS = ("project", "currency", "amount")
 MAX_BYTES, MAX_LINES = 1024 * 1024, 5_000
+# A decimal comma, as many houses write it. With three digits after it, it may stand between thousands.
+_COMMA = re.compile(r"-?[0-9]+,([0-9]{1,2}|[0-9]{4})", re.ASCII)
 
 
 class UnableToImport(Exception):
@@ -119,7 +122,8 @@ def _read(text: str) -> tuple[dict[tuple[Project, str], int], list[str]]:
             _line(reader.line_num, dict(zip(header, cells, strict=False)), projects, rows, faults)
     except csv.Error as error:
         faults.append(_("This is no CSV: %(error)s.") % {"error": error})
-    return rows, faults
+    # A header alone would take away what was imported before.
+    return rows, faults if rows or faults else [_("There is nothing in it.")]
 
 
 def _line(
@@ -138,7 +142,7 @@ def _line(
         wrong(_("there is no project “%(slug)s”.") % {"slug": slug[:60]})
         return
     try:
-        minor = read_minor(typed, currency=currency)
+        minor = read_minor(typed.replace(",", ".") if _COMMA.fullmatch(typed) else typed, currency=currency)
     except ValueError as error:
         wrong(str(error))
         return
@@ -151,9 +155,10 @@ def _line(
 def read_minor(typed: str, *, currency: str) -> int:
     """An amount as minor units of its currency, which has to fit: 12.34 EUR is 1234. Raises ValueError."""
     try:
-        places = money.exponent(currency)
+        money.demand_currency(currency)
     except money.InvalidCurrency:
         raise ValueError(_("Write the three capital letters of a currency (ISO 4217): EUR.")) from None
+    places = money.exponent(currency)
     try:
         amount = Decimal(typed) if typed.isascii() and len(typed) <= 20 else Decimal("NaN")
     except InvalidOperation:

@@ -126,7 +126,12 @@ class Told:
 
     @property
     def unpriced(self) -> bool:
-        return any(line.exact is None for line in self.lines)
+        return any(line.exact is None and line.time for line in self.lines)
+
+    @property
+    def cost_centres(self) -> Sequence[str]:
+        """Those that it is booked to."""
+        return sorted({line.key.cost_centre for line in self.lines if line.key.cost_centre})
 
 
 def clipped(rows: QuerySet[Charge], *, start_us: int | None, end_us: int) -> QuerySet[Charge]:
@@ -259,10 +264,11 @@ def overview(
             quantity=quantity,
             microseconds=time,
         )
-        if exact is None:
-            unpriced.add(payer)
-        else:
+        if exact is not None:
             sums[payer][currency] += exact
+        elif time:
+            # What took no time, as a charge that is disputed and was nothing after all, lacks no price.
+            unpriced.add(payer)
     payers: list[Project | None] = [*projects, *((None,) if unattributed else ())]
     return [
         Overview(

@@ -247,7 +247,10 @@ def _of_charges(wanted: Wanted, rows: QuerySet[Charge], start: int, end: int) ->
         # for which PostgreSQL would plan as if only the first rows were wanted.
         sums = grouped.values_list(*columns, *_RATE).annotate(told=Sum("time"), rows=Count("started_us"))
         for values in sums:
-            time, count = values[-2:]
+            fixed, time, count = values[-3:]
+            if not time and fixed is None:
+                # Days that are added up do not tell of what took no time either.
+                continue
             yield _part(values[: len(columns)], values[len(columns) : -2], time, count)
         return
     edges, labels = _buckets(by_time, wanted, start, end)

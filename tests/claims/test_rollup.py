@@ -15,7 +15,7 @@ from claims.models import Charge, ChargeDay, ChargeMonth, Statement
 from claims.money import rollup
 from claims.money.months import Month
 from claims.money.rating import content_of
-from claims.money.statements import overview
+from claims.money.statements import overview, told_of
 from claims.money.usage import Row, Wanted, rows_of
 from claims.money.versions import version
 from tests.cast import Cast, make_cast
@@ -67,6 +67,11 @@ def charges(cast: Cast) -> Cast:
                 list_micros=dice.choice([None, 1_250_000, 333_333]),
                 discount_micros=dice.choice([0, 125_000]), person=dice.choice([None, cast.member]),
             )  # fmt: skip
+    # What was taken back and is still spoken of has no time.
+    make(
+        cast, MARCH, 98, MARCH.start(PARIS), MARCH.start(PARIS), product="Gone", list_micros=None,
+        project=cast.other,
+    )  # fmt: skip
     make(cast, APRIL, 99, APRIL.start(PARIS), APRIL.start(PARIS), kind=Charge.Kind.CREDIT, fixed="-10/3")
     return cast
 
@@ -131,6 +136,16 @@ def test_statements_come_to_the_same_with_days_added_up(charges: Cast, now: date
         assert told() == before
     # Fixed amounts of either month, and charges of the day that is not over yet.
     assert sum('FROM "claims_charge"' in q["sql"] for q in seen) == (2 if now == NOW else 3)
+
+
+def test_what_takes_no_time_lacks_no_price(cast: Cast) -> None:
+    make(cast, MARCH, 1, MARCH.start(PARIS), MARCH.start(PARIS), list_micros=None)
+    common: dict[str, Any] = {"month": MARCH, "zone": PARIS, "now": NOW}
+    (before,) = overview(**common, projects=[cast.project], unattributed=False)
+    add_up()
+    assert overview(**common, projects=[cast.project], unattributed=False) == [before]
+    assert not before.unpriced
+    assert not told_of(project=cast.project, month=MARCH, bounds=MARCH.bounds(PARIS), now=NOW).unpriced
 
 
 def test_by_hour_is_what_the_charges_come_to(charges: Cast) -> None:
