@@ -11,6 +11,10 @@ import pytest
 import yaml
 from cel_expr_python import cel
 
+from claims.launches.manifests import build as build_launch
+from claims.models import LaunchTemplate
+from claims.requests import manifests
+from claims.requests.snippets import Use
 from inventory.follow.discovery import CORE, GROUPS
 from portal.demo.auth import PORTAL, READER, User, may
 from portal.env import BASE_DIR
@@ -197,6 +201,7 @@ def judged(
     old: dict[str, Any] | None = None,
     user: str = DESK,
     namespace: dict[str, str] | None = None,
+    within: str = "tides",
 ) -> list[str]:
     """What the policy says against it; [] = let through. The reference implementation of CEL evaluates it."""
     data: dict[str, Any] = {
@@ -204,6 +209,7 @@ def judged(
             "operation": operation,
             "userInfo": {"username": user},
             "resource": {"resource": resource},
+            "namespace": within,
         },
         "object": new,
         "oldObject": old,
@@ -214,8 +220,9 @@ def judged(
     written = {variable["name"]: variable["expression"] for variable in POLICY["variables"]}
 
     def value(expression: str) -> Any:
-        whole = re.sub(r"\bvariables\.(\w+)", lambda found: f"({written[found[1]]})", expression)
-        return environment.compile(whole).eval(data=data).value()
+        while "variables." in expression:
+            expression = re.sub(r"\bvariables\.(\w+)", lambda found: f"({written[found[1]]})", expression)
+        return environment.compile(expression).eval(data=data).value()
 
     if not all(value(condition["expression"]) for condition in POLICY["matchConditions"]):
         return []
@@ -226,21 +233,56 @@ def container(**security: Any) -> dict[str, Any]:
     return {"name": "c", "securityContext": security}
 
 
+def pod_spec(**spec: Any) -> dict[str, Any]:
+    return {"automountServiceAccountToken": False, "containers": [{"name": "c"}], **spec}
+
+
 def test_the_desk_may_make_and_remove_what_is_its_own() -> None:
-    pod = thing(OURS, containers=[container(allowPrivilegeEscalation=False)])
+    pod = thing(OURS, **pod_spec(containers=[container(allowPrivilegeEscalation=False)]))
     assert judged("CREATE", "pods", new=pod) == []
     assert judged("DELETE", "pods", old=pod) == []
     assert judged("CREATE", "resourceclaims", new=thing(OURS)) == []
     assert judged("UPDATE", "resourcequotas", new=thing(OURS), old=thing(OURS)) == []
-    job = thing(OURS, template={"spec": {"containers": [{"name": "c"}]}})
+    job = thing(OURS, template={"spec": pod_spec()})
     assert judged("CREATE", "jobs", new=job) == []
+
+
+def test_whatever_the_code_makes_is_let_through() -> None:
+    owner = manifests.Owner(key="k", project="tides", requester="rhea")
+    wish = manifests.Wish(device_class="gpu.example.com", count=2, min_memory="40Gi")
+    spec = manifests.claim_spec(wish, alternatives=[wish])
+    named = {"namespace": "tides", "owner": owner}
+    launch = LaunchTemplate(
+        kind=LaunchTemplate.Kind.JOB, image="example.org/train:1", command=["train"], env={"EPOCHS": "3"},
+        volumes=[{"path": "/data", "claim": "data"}, {"path": "/tmp", "size": "1Gi"}],
+    )  # fmt: skip
+    use = Use(
+        shape="claim",
+        object_name="claim-1",
+        namespace="tides",
+        node_selector={"kubernetes.io/hostname": "n1"},
+    )
+    made = {
+        "resourceclaims": manifests.claim(name="a", spec=spec, **named),
+        "resourceclaimtemplates": manifests.claim_template(name="a", spec=spec, **named),
+        "pods": manifests.hold_pod(claim_name="a", image="example.org/pause:1", pull_secret="pull", **named),
+        "jobs": build_launch(launch, use=use, owner=owner, key="0d5f1c2e", parameters={}),
+    }
+    for resource, manifest in made.items():
+        assert judged("CREATE", resource, new=manifest) == [], resource
+        # As a cluster completes it.
+        if resource == "pods":
+            completed = {**manifest["spec"], "serviceAccountName": "default"}
+            assert judged("CREATE", resource, new={**manifest, "spec": completed}) == []
+        assert judged("CREATE", resource, new=manifest, within="kube-system")
+        assert judged("CREATE", resource, new=manifest, within="claimdesk")
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"app.kubernetes.io/managed-by": "somebody"}])
 @pytest.mark.parametrize("resource", ["pods", "resourceclaims", "resourcequotas", "jobs"])
 def test_an_object_of_somebody_else_is_refused(resource: str, labels: dict[str, str] | None) -> None:
-    foreign = thing(labels, containers=[], template={"spec": {"containers": []}})
-    own = thing(OURS, containers=[], template={"spec": {"containers": []}})
+    foreign = thing(labels, **pod_spec(), template={"spec": pod_spec()}, spec={})
+    own = thing(OURS, **pod_spec(), template={"spec": pod_spec()}, spec={})
     assert judged("DELETE", resource, old=foreign)
     assert judged("CREATE", resource, new=foreign)
     assert judged("UPDATE", resource, new=own, old=foreign), "taken over by setting the label"
@@ -257,24 +299,63 @@ def test_pods_of_people_end_only_where_their_namespace_agrees() -> None:
     assert judged("UPDATE", "pods", old=foreign, new=foreign, namespace=agreed)
 
 
+TOKEN = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
+
+
 @pytest.mark.parametrize(
     "spec",
     [
         {"hostNetwork": True},
         {"hostPID": True},
         {"hostIPC": True},
+        {"nodeName": "control-plane-1"},
         {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
+        {"volumes": [{"name": "export", "nfs": {"server": "nas", "path": "/home"}}]},
+        {"volumes": [{"name": "keys", "secret": {"secretName": "keys"}}]},
+        {"volumes": [{"name": "keys", "projected": {"sources": [{"secret": {"name": "keys"}}]}}]},
         {"containers": [container(privileged=True)]},
+        {"containers": [container(procMount="Unmasked")]},
+        {"containers": [container(capabilities={"add": ["SYS_ADMIN"]})]},
+        {"containers": [container(windowsOptions={"hostProcess": True})]},
+        {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+        {"containers": [{"name": "c", "envFrom": [{"secretRef": {"name": "keys"}}]}]},
+        {"containers": [{"name": "c", "env": [{"name": "K", "valueFrom": {"secretKeyRef": {"key": "k"}}}]}]},
         {"initContainers": [container(privileged=True)]},
+        {"initContainers": [{"name": "c", "envFrom": [{"secretRef": {"name": "keys"}}]}]},
+        {"serviceAccountName": "cluster-admin"},
+        {"automountServiceAccountToken": True},
     ],
-    ids=lambda spec: next(iter(spec)),
+    ids=str,
 )
-def test_no_pod_reaches_into_its_node(spec: dict[str, Any]) -> None:
-    whole = {"containers": [{"name": "c"}], **spec}
-    assert judged("CREATE", "pods", new=thing(OURS, **whole))
-    assert judged("CREATE", "jobs", new=thing(OURS, template={"spec": whole}))
-    harmless = {"containers": [container(privileged=False)], "volumes": [{"name": "v", "emptyDir": {}}]}
-    assert judged("CREATE", "pods", new=thing(OURS, **harmless, hostNetwork=False)) == []
+def test_no_pod_reaches_into_its_node_or_for_what_is_anothers(spec: dict[str, Any]) -> None:
+    whole = pod_spec(**spec)
+    assert len(judged("CREATE", "pods", new=thing(OURS, **whole))) == 1
+    assert len(judged("CREATE", "jobs", new=thing(OURS, template={"spec": whole}))) == 1
+
+
+def test_a_pod_that_says_nothing_of_its_token_would_get_one() -> None:
+    silent = {"containers": [{"name": "c"}]}
+    assert judged("CREATE", "pods", new=thing(OURS, **silent))
+    assert judged("CREATE", "jobs", new=thing(OURS, template={"spec": silent}))
+
+
+def test_what_service_meshes_put_into_pods_is_let_through() -> None:
+    injected = pod_spec(
+        hostNetwork=False,
+        volumes=[{"name": "v", "emptyDir": {}}, {"name": "token", "projected": TOKEN}],
+        containers=[container(privileged=False), {"name": "proxy", "ports": [{"containerPort": 15090}]}],
+        initContainers=[container(privileged=False, capabilities={"add": ["NET_ADMIN", "NET_RAW"]})],
+    )
+    assert judged("CREATE", "pods", new=thing(OURS, **injected)) == []
+
+
+@pytest.mark.parametrize("request_", [{"exactly": {"adminAccess": True}}, {"adminAccess": True}])
+def test_no_claim_looks_into_devices_that_others_hold(request_: dict[str, Any]) -> None:
+    devices = {"requests": [{"name": "a", "exactly": {"adminAccess": False}}, {"name": "b", **request_}]}
+    assert judged("CREATE", "resourceclaims", new=thing(OURS, devices=devices))
+    assert judged("CREATE", "resourceclaimtemplates", new=thing(OURS, spec={"devices": devices}))
+    devices["requests"].pop()
+    assert judged("CREATE", "resourceclaims", new=thing(OURS, devices=devices)) == []
 
 
 def test_the_policy_covers_every_namespaced_thing_that_the_desk_writes() -> None:
