@@ -251,7 +251,7 @@ def test_whatever_the_code_makes_is_let_through() -> None:
     owner = manifests.Owner(key="k", project="tides", requester="rhea")
     wish = manifests.Wish(device_class="gpu.example.com", count=2, min_memory="40Gi")
     spec = manifests.claim_spec(wish, alternatives=[wish])
-    named = {"namespace": "tides", "owner": owner}
+    named: dict[str, Any] = {"namespace": "tides", "owner": owner}
     launch = LaunchTemplate(
         kind=LaunchTemplate.Kind.JOB, image="example.org/train:1", command=["train"], env={"EPOCHS": "3"},
         volumes=[{"path": "/data", "claim": "data"}, {"path": "/tmp", "size": "1Gi"}],
@@ -262,7 +262,7 @@ def test_whatever_the_code_makes_is_let_through() -> None:
         namespace="tides",
         node_selector={"kubernetes.io/hostname": "n1"},
     )
-    made = {
+    made: dict[str, dict[str, Any]] = {
         "resourceclaims": manifests.claim(name="a", spec=spec, **named),
         "resourceclaimtemplates": manifests.claim_template(name="a", spec=spec, **named),
         "pods": manifests.hold_pod(claim_name="a", image="example.org/pause:1", pull_secret="pull", **named),
