@@ -261,6 +261,11 @@ class Centres:
                 return code
         return self._present.get(project_id, "")
 
+    def during(self, project_id: int, start: datetime, end: datetime) -> list[str]:
+        """The codes that it belongs to within [start, end), in order of time, each once; none is no code."""
+        moments = [start, *sorted(self.cuts(start, end, project_id))]
+        return list(dict.fromkeys(code for at in moments if (code := self.of(project_id, at))))
+
     def cuts(self, start: datetime, end: datetime, project_id: int | None = None) -> set[datetime]:
         """When within (start, end) projects (or one of them) move from one to another."""
         recorded = self._recorded

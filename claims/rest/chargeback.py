@@ -32,8 +32,15 @@ class ChargeLineOut(serializers.Serializer[Any]):
     project = serializers.CharField(allow_null=True, help_text="Null: unattributed.")
     device_class = serializers.CharField()
     product = serializers.CharField()
-    device_hours = serializers.CharField(help_text="A decimal with six places.")
-    price_per_device_hour = serializers.CharField(allow_null=True, help_text="Null: no price.")
+    unit = serializers.CharField(help_text="What is counted: `device`, `capacity` or `counters`.")
+    per = serializers.CharField(help_text='Of a capacity how much is one unit, such as "1Gi"; else empty.')
+    unit_hours = serializers.CharField(help_text="A decimal with six places.")
+    device_hours = serializers.CharField(
+        help_text="The former name of `unit_hours`: device-hours only where `unit` is `device`."
+    )
+    price_per_device_hour = serializers.CharField(
+        allow_null=True, help_text="Per unit and hour, by its former name. Null: no price."
+    )
     currency = serializers.CharField()
     amount = serializers.CharField(
         allow_null=True, help_text="Rounded so that the lines of a currency add up to its total."
@@ -99,6 +106,9 @@ def _charges(told: Statement, slugs: Mapping[int, str]) -> dict[str, Any]:
                 "project": slugs.get(line.project_id) if line.project_id is not None else None,
                 "device_class": line.device_class,
                 "product": line.product,
+                "unit": line.unit,
+                "per": line.per,
+                "unit_hours": line.hours_text,
                 "device_hours": line.hours_text,
                 "price_per_device_hour": line.price or None,
                 "currency": line.currency,

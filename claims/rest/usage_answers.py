@@ -16,7 +16,7 @@ class TotalOut(serializers.Serializer[Any]):
 
 class QuantityOut(serializers.Serializer[Any]):
     unit = serializers.CharField()
-    per = serializers.CharField(help_text="What of: a capacity or a counter; else empty.")
+    per = serializers.CharField(help_text='Of a capacity how much is one unit, such as "1Gi"; else empty.')
     unit_hours = serializers.CharField()
 
 

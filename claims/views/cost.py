@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from claims.money.books import DEVICE
+from claims.money.books import DEVICE, Centres
 from claims.money.charges import charges
 from claims.money.costs import Period, visible_projects
 from claims.money.pricing import Line, Statement, price_list
@@ -30,6 +30,8 @@ from portal.money import MICROSECONDS_PER_HOUR
 COLUMNS = (
     "project", "cost_centre", "device_class", "product", "device_hours", "price_per_device_hour", "currency",
     "amount", "exact_numerator", "exact_denominator", "running", "from", "to", "as_of",
+    # What is counted, of how much: GiB-hours are in "device_hours" as well, which is the former name.
+    "unit", "per", "unit_hours",
 )  # fmt: skip
 
 
@@ -40,9 +42,11 @@ PROJECTS_PER_PAGE = 100
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectLines:
-    """The lines of one project (None = nobody known), and what they come to per currency."""
+    """The lines of one project (None = nobody known), what they come to per currency, and the cost centres
+    that it belonged to in that time."""
 
     project: Project | None
+    cost_centres: Sequence[str]
     lines: Sequence[Line]
     totals: Mapping[str, Decimal]
 
@@ -67,7 +71,8 @@ def cost(request: HttpRequest) -> HttpResponse:
     now, user = timezone.now(), person(request)
     period = Period.parse(request.GET, now=now, zone=zone())
     project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
-    prices, groups = price_list(), _groups(statement, projects)
+    prices = price_list()
+    groups = _groups(statement, projects, prices.centres)
     folded = len(groups) > 1 and len(statement.lines) > MOST_LINES
     # What nobody pays for needs somebody's attention, and leads to no project's page.
     known = [group for group in groups if folded and group.project]
@@ -95,7 +100,8 @@ def cost_export(request: HttpRequest) -> HttpResponseBase:
     period = Period.parse(request.GET, now=now, zone=zone())
     _project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
     by_id = {project.pk: project for project in projects}
-    rows = (_row(line, by_id, statement, now=now) for line in statement.lines)
+    centres = price_list().centres
+    rows = (_row(line, by_id, statement, centres, now=now) for line in statement.lines)
     return csvs.download(f"cost-{period.start:%Y%m%d}.csv", COLUMNS, rows)
 
 
@@ -114,7 +120,7 @@ def _fetch(
     return project, statement, projects
 
 
-def _groups(statement: Statement, projects: Sequence[Project]) -> list[ProjectLines]:
+def _groups(statement: Statement, projects: Sequence[Project], centres: Centres) -> list[ProjectLines]:
     by_id = {project.pk: project for project in projects}
     grouped: dict[int | None, list[Line]] = {}
     for line in statement.lines:
@@ -126,15 +132,18 @@ def _groups(statement: Statement, projects: Sequence[Project]) -> list[ProjectLi
             if line.amount is not None:
                 totals[line.currency] = totals.get(line.currency, Decimal(0)) + line.amount
         project = by_id.get(project_id) if project_id is not None else None
-        result.append(ProjectLines(project=project, lines=lines, totals=totals))
+        codes = centres.during(project.pk, statement.start, statement.end) if project else []
+        result.append(ProjectLines(project=project, cost_centres=codes, lines=lines, totals=totals))
     return sorted(result, key=lambda g: (g.project is None, g.project.name if g.project else ""))
 
 
-def _row(line: Line, projects: Mapping[int, Project], statement: Statement, *, now: datetime) -> list[str]:
+def _row(
+    line: Line, projects: Mapping[int, Project], statement: Statement, centres: Centres, *, now: datetime
+) -> list[str]:
     project = projects.get(line.project_id) if line.project_id is not None else None
     return [
         project.slug if project else "unattributed",
-        project.cost_centre if project else "",
+        "; ".join(centres.during(project.pk, statement.start, statement.end)) if project else "",
         line.device_class,
         line.product,
         line.hours_text,
@@ -147,4 +156,7 @@ def _row(line: Line, projects: Mapping[int, Project], statement: Statement, *, n
         statement.start.isoformat(),
         statement.end.isoformat(),
         now.isoformat(),
+        line.unit,
+        line.per,
+        line.hours_text,
     ]

@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from claims.models import Allocation
+from claims.money.books import DEVICE
 from claims.money.charges import charges
 from claims.money.monthly import observed_since
 from claims.money.pricing import Statement
@@ -25,14 +26,15 @@ class Spent:
     """A project's use in a period: money by currency, which stay apart, and device-hours."""
 
     totals: dict[str, Decimal] = field(default_factory=dict)
-    device_hours: Fraction = Fraction(0)
+    # None: nothing is counted by the device, but by the GiB or by shares, which do not add up with them.
+    device_hours: Fraction | None = Fraction(0)
     # Something was used that no price is known for.
     unpriced: bool = False
 
     @property
-    def hours(self) -> Decimal:
+    def hours(self) -> Decimal | None:
         """Device-hours with one place, as people read them."""
-        return Decimal(round(self.device_hours * 10)) / 10
+        return None if self.device_hours is None else Decimal(round(self.device_hours * 10)) / 10
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,11 @@ def costs(projects: Sequence[Project], *, now: datetime) -> list[Cost]:
 def _spent(statement: Statement) -> defaultdict[int, Spent]:
     found: defaultdict[int, Spent] = defaultdict(Spent)
     for line in statement.lines:
-        spent = found[line.project_id or 0]
-        spent.device_hours += line.device_hours
+        if (project := line.project_id or 0) not in found:
+            found[project] = Spent(device_hours=None)
+        spent = found[project]
+        if line.unit == DEVICE:
+            spent.device_hours = (spent.device_hours or 0) + line.device_hours
         if line.amount is None:
             spent.unpriced = True
         else:

@@ -13,13 +13,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from claims.models import Allocation, Price, PriceBook
+from claims.models import Allocation, CostCentre, Price, PriceBook, PriceRule
 from claims.money.books import CAPACITY, COUNTERS, DEVICE
+from claims.money.charges import charges
 from claims.money.pricing import Line, Statement
 from claims.views import cost
 from inventory.models import Cluster
 from portal.accounts.models import Project, User
 from portal.money import MICROSECONDS_PER_HOUR
+from portal.pages.usage import _spent
 from tests.claims.test_history_views import table
 
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
@@ -160,3 +162,44 @@ def test_only_lines_that_count_devices_add_up_to_device_hours(
     assert [group.device_hours for group in response.context["page"].object_list] == [5, None]
     cells = re.findall(r'<td class="cd-number">([^<]*)</td>', response.content.decode())
     assert cells[:6] == ["3", "5.0000", "€165.00", "1", "–", "€7.00"]
+
+
+def test_programs_and_tables_are_told_what_is_counted(finance: User, cluster: Cluster) -> None:
+    """By the GiB and by the device: the hours of both stand in one column, which says of what."""
+    book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=MARCH)
+    Price.objects.create(book=book, per_hour=1)
+    PriceRule.objects.create(
+        book=book, position=0, product="L4", unit=CAPACITY, capacity="memory", per="1Gi", per_hour="0.1"
+    )
+    (project,) = grown(cluster, 1)
+    Allocation.objects.update(capacity={"gpu.nvidia.com/memory": {"value": "24Gi"}})
+    client = Client()
+    client.force_login(finance)
+    lines = client.get(reverse("api-charge-lines"), {**PERIOD, "project": project.slug}).json()["lines"]
+    told = {line["product"]: (line["unit"], line["per"], line["unit_hours"]) for line in lines}
+    # An hour and 7,919.000017 seconds, of one device and of 24 GiB.
+    assert (told["H100"], told["L4"]) == (("device", "", "3.199722"), ("capacity", "1Gi", "76.793333"))
+    assert [line["device_hours"] for line in lines] == [line["unit_hours"] for line in lines]
+    rows = {row["product"]: row for row in table(finance, "cost-export", {**PERIOD, "project": project.slug})}
+    assert {product: (row["unit"], row["per"], row["unit_hours"]) for product, row in rows.items()} == told
+    assert "× 1Gi" in shown(finance).content.decode()
+    spent = _spent(charges(start=MARCH, end=MARCH + timedelta(days=31), now=MARCH + timedelta(days=40)))
+    # Of the project's page, which tells device-hours: those of the two other products.
+    assert spent[project.pk].hours == Decimal("6.4")
+    Allocation.objects.exclude(product="L4").delete()
+    spent = _spent(charges(start=MARCH, end=MARCH + timedelta(days=31), now=MARCH + timedelta(days=40)))
+    assert spent[project.pk].hours is None
+
+
+def test_a_period_is_told_with_the_cost_centres_of_then(finance: User, month: list[Project]) -> None:
+    project = month[0]
+    Project.objects.filter(pk=project.pk).update(cost_centre="NEW")
+    for code, since, until in (("OLD", 0, 10), ("MID", 10, 40), ("NEW", 40, None)):
+        CostCentre.objects.create(
+            project=project, code=code, valid_from=MARCH + timedelta(days=since), recorded_at=MARCH,
+            valid_until=None if until is None else MARCH + timedelta(days=until),
+        )  # fmt: skip
+    rows = table(finance, "cost-export", {**PERIOD, "project": project.slug})
+    assert {row["cost_centre"] for row in rows} == {"OLD; MID"}
+    (group,) = shown(finance, project=project.slug).context["groups"]
+    assert group.cost_centres == ["OLD", "MID"]
