@@ -18,7 +18,7 @@ from claims.ledger.bounds import Policies
 from claims.ledger.fold import fold
 from claims.ledger.payers import Payers
 from claims.ledger.terms import EVENT_VALUES, KINDS, Event, Folded, Interval, Stay
-from claims.models import Allocation, Consumer, LedgerCursor, LedgerPolicy, LedgerTouch
+from claims.models import Allocation, Consumer, DrillObject, LedgerCursor, LedgerPolicy, LedgerTouch
 from claims.money.rating import source_of
 from inventory.identity import qualified_amounts
 from inventory.models import ArchivedObject, Cluster, DeviceProfile, NamespaceBinding, Observation
@@ -105,7 +105,9 @@ def reattribute(*, cluster: Cluster) -> None:
         namespace=OuterRef("namespace"),
         valid_from__lte=OuterRef("started_at"),
     )
-    rows = Allocation.objects.filter(Exists(covering), cluster=cluster, project=None)
+    # What drills hold stays nobody's, whosever the namespace.
+    drilled = DrillObject.objects.filter(cluster=OuterRef("cluster"), uid=OuterRef("claim_uid"))
+    rows = Allocation.objects.filter(Exists(covering), ~Exists(drilled), cluster=cluster, project=None)
     refold(cluster=cluster, uids=set(rows.values_list("claim_uid", flat=True)))
 
 

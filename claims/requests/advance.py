@@ -14,6 +14,7 @@ from typing import Any
 from claims.ledger import storage
 from claims.models import Request, RequestClaim
 from claims.requests import manifests
+from claims.requests.belonging import Namespaces
 from claims.requests.desk_acts import expire, lapse, step_aside
 from claims.requests.entitlements import pods_of_entitlements, remember
 from claims.requests.states import (
@@ -90,7 +91,6 @@ class Mirror:
     def load(cls, *, cluster: Cluster, requests: Sequence[Request]) -> "Mirror":
         """Reads claims, templates, Pods and events of the requests' namespaces."""
         namespaces = {request.namespace for request in requests}
-        keys = {str(request.key) for request in requests}
         uids = {request.object_uid for request in requests if request.object_uid}
         pods = list(
             Pod.objects.filter(cluster=cluster, namespace__in=namespaces).defer("labels", "annotations")
@@ -105,13 +105,17 @@ class Mirror:
         )
         claims: dict[str, list[Claim]] = defaultdict(list)
         by_uid = {request.object_uid: str(request.key) for request in requests if request.object_uid}
+        by_key = {str(request.key): request for request in requests}
+        bound = Namespaces(cluster=cluster, names=namespaces)
         rows = Claim.objects.filter(cluster=cluster, namespace__in=namespaces).defer("spec", "annotations")
         for claim in rows:
             if claim.uid in by_uid:
                 objects.add(claim.uid)
                 claims[by_uid[claim.uid]].append(claim)
-            elif (key := _template_key(claim, pods_by_uid)) in keys:
-                claims[key].append(claim)
+                continue
+            request = by_key.get(_template_key(claim, pods_by_uid))
+            if request is not None and bound.was_of(request, claim.created_at):
+                claims[str(request.key)].append(claim)
         waiting = [pod.uid for pod in pods if not pod.node_name]
         return cls(
             objects=objects,
@@ -282,7 +286,7 @@ def _template_key(claim: Claim, pods: Mapping[str, Pod]) -> str:
     """The key of the request whose template a claim was made from; "" if it was not.
 
     The label comes from the template, but anybody can write one: only a claim whose owner Pod really uses it
-    counts, and only in the request's own namespace (see `Mirror.situation`)."""
+    counts, and only in the request's own namespace (see `Mirror.situation`) while that was its project's."""
     owner = pods.get(claim.owner_pod_uid) if claim.owner_pod_uid else None
     if owner is None or claim.name not in owner.claim_names.values():
         return ""

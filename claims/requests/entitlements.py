@@ -8,6 +8,7 @@ from datetime import datetime
 from claims.ledger import storage
 from claims.models import Request, RequestPod
 from claims.requests import manifests
+from claims.requests.belonging import Namespaces
 from inventory.models import Cluster, Pod
 
 
@@ -15,7 +16,8 @@ def pods_of_entitlements(
     *, cluster: Cluster, requests: Sequence[Request], pods: Sequence[Pod]
 ) -> Mapping[str, list[Pod]]:
     """Pods by the key of the entitlement that they use: those that were recorded for it, and those that carry
-    its key, run in its namespace and ask for its resource. Two queries."""
+    its key, were made in its namespace while that was its project's, and ask for its resource. Three queries
+    at most."""
     entitled = {str(r.key): r for r in requests if r.shape == Request.Shape.ENTITLEMENT}
     if not entitled:
         return {}
@@ -25,6 +27,7 @@ def pods_of_entitlements(
     recorded = dict(
         RequestPod.objects.filter(cluster=cluster, pod_uid__in=uids).values_list("pod_uid", "request__key")
     )
+    namespaces = Namespaces(cluster=cluster, names=(request.namespace for request in entitled.values()))
     found: dict[str, list[Pod]] = defaultdict(list)
     for pod in candidates:
         # Recorded for one request, a Pod belongs to no other, whatever its label says later.
@@ -32,7 +35,8 @@ def pods_of_entitlements(
         request = entitled.get(key)
         if request is None or pod.namespace != request.namespace:
             continue
-        if pod.uid in recorded or int(pod.extended_resources.get(request.extended_resource, 0) or 0) > 0:
+        asks = int(pod.extended_resources.get(request.extended_resource, 0) or 0) > 0
+        if pod.uid in recorded or (asks and namespaces.was_of(request, pod.created_at)):
             found[key].append(pod)
     return found
 

@@ -12,7 +12,7 @@ from claims.requests import actions as requests
 from claims.requests import pursuit
 from claims.requests.advance import advance
 from claims.requests.manifests import REQUEST_LABEL
-from inventory.models import Claim, ClaimTemplate, Pod, Stream
+from inventory.models import Claim, ClaimTemplate, NamespaceBinding, Pod, Stream
 from portal.accounts.models import AuditEntry
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
@@ -171,7 +171,9 @@ def test_a_template_counts_the_claims_made_from_it(template: Request) -> None:
     assert [link.pod_uid for link in linked] == [first.uid, second.uid]
 
 
-@pytest.mark.parametrize("forgery", ["no owner", "owner names another claim", "another namespace"])
+@pytest.mark.parametrize(
+    "forgery", ["no owner", "owner names another claim", "another namespace", "anothers by now"]
+)
 def test_a_copied_label_alone_makes_no_claim_ours(template: Request, forgery: str) -> None:
     pod = mirror_pod(template, "forger", claim_names={"accelerator": "forged"}, node="node-h100")
     columns: dict[str, Any] = {"owner_pod_uid": pod.uid}
@@ -181,6 +183,9 @@ def test_a_copied_label_alone_makes_no_claim_ours(template: Request, forgery: st
         Pod.objects.filter(pk=pod.pk).update(claim_names={"accelerator": "other"})
     claim = mirror_claim(template, name="forged", uid="forged", consumers=(pod.uid,), **columns)
     assert claim.labels[REQUEST_LABEL] == str(template.key)
+    if forgery == "anothers by now":
+        NamespaceBinding.objects.filter(namespace=template.namespace).update(valid_until=NOW)
+        Claim.objects.update(created_at=NOW)
     if forgery == "another namespace":
         Claim.objects.update(namespace="weather-models")
         Pod.objects.update(namespace="weather-models")

@@ -1,5 +1,6 @@
 """Entitlements: Pods are known by the request's key and remembered by their uid; the state follows them."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from claims.requests import advance, pursuit, snippets
 from claims.requests.actions import UnableToChange
 from claims.requests.manifests import REQUEST_LABEL
 from claims.requests.story import story
-from inventory.models import Cluster, Pod
+from inventory.models import Cluster, NamespaceBinding, Pod
+from portal.accounts.models import Project
 from tests.claims import catalogue
 from tests.claims.conftest import IMAGE, NOW, Cast
 from tests.claims.fakes import FakeCluster
@@ -93,6 +95,25 @@ def test_a_pod_that_is_not_its_own_changes_nothing(entitled: Request, columns: d
     pod(entitled, node_name="node-h100", **columns)
     assert state(entitled) == State.WAITING_FOR_POD
     assert not RequestPod.objects.exists()
+
+
+def test_the_key_of_a_request_says_nothing_once_its_namespace_is_anothers(
+    entitled: Request, other_project: Project
+) -> None:
+    """Else who has the namespace now would use it up on the account of who had it."""
+    until = NOW + timedelta(hours=1)
+    NamespaceBinding.objects.filter(namespace=entitled.namespace).update(valid_until=until)
+    NamespaceBinding.objects.create(
+        cluster=entitled.cluster, namespace=entitled.namespace, project=other_project, valid_from=until
+    )
+    pod(entitled, "forged", node_name="node-h100", created_at=until)
+    assert state(entitled) == State.WAITING_FOR_POD
+    assert not RequestPod.objects.exists()
+    # A clock that is behind does not make it older than what it was made for.
+    pod(entitled, "late", node_name="node-h100", created_at=NOW - timedelta(days=90))
+    pod(entitled, "own", node_name="node-h100", created_at=until - timedelta(seconds=1))
+    assert state(entitled) == State.IN_USE
+    assert set(RequestPod.objects.values_list("pod_name", flat=True)) == {"late", "own"}
 
 
 def test_it_can_be_neither_held_nor_costed(cast: Cast, entitled: Request) -> None:
