@@ -301,9 +301,9 @@ class ListState:
                 order.append(by.desc() if down else by.asc())
         return rows.order_by(*order, "-pk" if self.descending else "pk")
 
-    def page(self, rows: "QuerySet[M]", *, size: int = PAGE_SIZE) -> "Page[M]":
-        """The page of these (narrowed) rows that was asked for, in order."""
-        return paged(self.ordered(rows), size=size).get_page(self.page_asked)
+    def page(self, rows: "QuerySet[M]", *, size: int = PAGE_SIZE, at_most: int | None = None) -> "Page[M]":
+        """The page of these (narrowed) rows that was asked for, in order; of the first `at_most`."""
+        return paged(self.ordered(rows), size=size, at_most=at_most).get_page(self.page_asked)
 
     def facets(self, rows: "QuerySet[Any]") -> list[Facet]:
         """Every facet with the counts that the other choices leave, of rows that are not narrowed yet; one

@@ -1,12 +1,15 @@
 """Pages of long lists for Django's Paginator: rows are counted off from whichever end is nearer, and by their
 keys alone where there are many, so that the last page costs what the first one does, and only those rows are
 read whole that are shown.
+
+Counting all rows of a list that grows for years takes longer each year. Such a list is counted up to a
+number; of what comes after that only is told that there is more, and the order turned round leads to it.
 """
 
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from django.core.paginator import Paginator
+from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
 
 M = TypeVar("M", bound=Model)
@@ -15,21 +18,40 @@ SHALLOW = 500
 MANY = 1_000
 
 
-def paged(rows: "QuerySet[M]", *, size: int) -> "Paginator[M]":
-    """Pages of ordered rows."""
-    counted: Any = NearerEnd(rows)
+def paged(rows: "QuerySet[M]", *, size: int, at_most: int | None = None) -> "Paginator[M]":
+    """Pages of ordered rows; of the first `at_most` of them where that is given, see `has_more`."""
+    counted: Any = NearerEnd(rows, at_most=at_most)
     return Paginator(counted, size)
 
 
-class NearerEnd(Generic[M]):
-    """Ordered rows, counted once. A slice is a list: one query, or two far from both ends."""
+def has_more(page: "Page[Any]") -> bool:
+    """Whether there are more rows than the pages have: their number is not known then."""
+    rows = page.paginator.object_list
+    return isinstance(rows, NearerEnd) and rows.has_more
 
-    def __init__(self, rows: "QuerySet[M]") -> None:
+
+class NearerEnd(Generic[M]):
+    """Ordered rows, counted once; no more of them than `at_most`. A slice is a list: one query, or two far
+    from both ends."""
+
+    def __init__(self, rows: "QuerySet[M]", *, at_most: int | None = None) -> None:
         self._rows = rows
+        self._at_most = at_most
 
     @cached_property
+    def _found(self) -> int:
+        """All of them, or one more than `at_most`."""
+        if self._at_most is None:
+            return self._rows.count()
+        return self._rows.order_by().values("pk")[: self._at_most + 1].count()
+
+    @property
+    def has_more(self) -> bool:
+        return self._at_most is not None and self._found > self._at_most
+
+    @property
     def _count(self) -> int:
-        return self._rows.count()
+        return self._found if self._at_most is None else min(self._found, self._at_most)
 
     def count(self) -> int:
         return self._count
@@ -43,7 +65,8 @@ class NearerEnd(Generic[M]):
             return []
         if start <= SHALLOW and self._count <= MANY:
             return list(self._rows[start:stop])
-        rows, backwards = self._rows, start > self._count - stop
+        # The far end is one only where all rows are counted.
+        rows, backwards = self._rows, not self.has_more and start > self._count - stop
         if backwards:
             rows, start, stop = rows.reverse(), self._count - stop, self._count - start
         found = self._far(rows, start, stop)

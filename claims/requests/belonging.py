@@ -35,6 +35,6 @@ class Namespaces:
         if self._bindings is None:
             self._bindings = defaultdict(list)
             rows = NamespaceBinding.objects.filter(cluster=self._cluster, namespace__in=self._names)
-            for name, *period in rows.values_list("namespace", "valid_from", "valid_until", "project_id"):
-                self._bindings[name].append((period[0], period[1], period[2]))
+            for one in rows:
+                self._bindings[one.namespace].append((one.valid_from, one.valid_until, one.project_id))
         return self._bindings

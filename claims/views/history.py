@@ -17,6 +17,8 @@ from portal.access import person
 from portal.accounts.models import Project
 
 PAGE_SIZE = 50
+# However long the desk has run: the order turned round leads to the beginning.
+MOST_COUNTED = 10_000
 EXPORT_CHUNK = 2_000
 LANE_LABELS = (
     (DEVICE, pgettext_lazy("one row for each", "device")),
@@ -42,7 +44,7 @@ def history(request: HttpRequest) -> HttpResponseBase:
     wanted = HistoryFilter.parse(request.GET)
     state = HISTORY.read(request)
     by = request.GET.get("by", DEVICE)
-    page = state.page(allocations(wanted, viewer=viewer), size=PAGE_SIZE)
+    page = state.page(allocations(wanted, viewer=viewer), size=PAGE_SIZE, at_most=MOST_COUNTED)
     context = {
         # How the timeline is laid out; of one project or device, by what tells its lanes apart.
         "by": by if by in LANES_BY else DEVICE,

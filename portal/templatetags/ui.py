@@ -28,6 +28,7 @@ from django.utils.translation import get_language, gettext, ngettext, pgettext
 from portal import money as money_rules
 from portal.explanations import explained
 from portal.moments import MomentInput
+from portal.paging import has_more
 from portal.states import appearance
 
 register = template.Library()
@@ -315,20 +316,27 @@ def paginate(context: Context, page: "Page[Any]") -> dict[str, Any]:
 
 def page_links(page: "Page[Any]", url: Callable[[int], str]) -> dict[str, Any]:
     """What `components/pagination.html` draws; `url` makes the address of a page."""
-    pages = [
+    pages: list[dict[str, Any]] = [
         {"number": n, "url": url(n) if isinstance(n, int) else "", "gap": not isinstance(n, int)}
         for n in page.paginator.get_elided_page_range(page.number, on_each_side=1, on_ends=1)
     ]
+    more = has_more(page)
+    if more:
+        pages.append({"number": "", "url": "", "gap": True})
+        summary = gettext("%(first)s–%(last)s of more than %(total)s entries")
+    else:
+        summary = ngettext(
+            "%(first)s–%(last)s of %(total)s entry",
+            "%(first)s–%(last)s of %(total)s entries",
+            page.paginator.count,
+        )
     return {
         "page": page,
         "pages": pages,
         "previous": url(page.number - 1) if page.has_previous() else "",
         "next": url(page.number + 1) if page.has_next() else "",
-        "summary": ngettext(
-            "%(first)s–%(last)s of %(total)s entry",
-            "%(first)s–%(last)s of %(total)s entries",
-            page.paginator.count,
-        )
+        "ends_early": more and not page.has_next(),
+        "summary": summary
         % {
             "first": number(page.start_index()),
             "last": number(page.end_index()),

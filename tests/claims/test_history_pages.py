@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pytest
 from django.core.paginator import Paginator
+from django.test import Client
+from django.urls import reverse
 
 from claims.history.intervals import HistoryFilter, allocations
 from claims.models import Allocation
+from claims.views import history
 from inventory.models import Cluster
 from portal import paging
-from portal.paging import paged
+from portal.paging import has_more, paged
 from tests.cast import make_cast
 from tests.claims.conftest import NOW
 
@@ -40,6 +43,52 @@ def test_every_page_is_the_one_of_plain_slices(
     for number in range(1, 7):
         assert list(nearer.page(number)) == list(plain.page(number)), number
     assert list(paged(rows.filter(claim_uid="nobody"), size=4).get_page(9)) == []
+
+
+@pytest.mark.parametrize(("shallow", "many"), [(0, 1000), (6, 1000), (500, 1000)])
+def test_no_more_rows_are_counted_than_asked_for(
+    monkeypatch: pytest.MonkeyPatch, shallow: int, many: int
+) -> None:
+    monkeypatch.setattr(paging, "SHALLOW", shallow)
+    monkeypatch.setattr(paging, "MANY", many)
+    cluster = Cluster.objects.create(name="c1", created_at=NOW)
+    for number in range(12):
+        hold(cluster, number)
+    rows = allocations(HistoryFilter(), viewer=make_cast().auditor)
+    plain = list(rows)
+    for at_most, more in ((8, True), (11, True), (12, False), (13, False), (100, False)):
+        nearer = paged(rows, size=4, at_most=at_most)
+        assert nearer.count == min(at_most, 12)
+        found = [row for number in nearer.page_range for row in nearer.page(number)]
+        assert found == plain[:at_most]
+        assert has_more(nearer.page(1)) == more
+        assert list(nearer.get_page(99)) == found[(nearer.num_pages - 1) * 4 :]
+    assert not has_more(Paginator(rows, 4).page(1))
+
+
+def test_what_is_not_counted_is_told_as_more_and_reached_from_the_other_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(history, "MOST_COUNTED", 6)
+    monkeypatch.setattr(history, "PAGE_SIZE", 3)
+    cluster = Cluster.objects.create(name="c1", created_at=NOW)
+    for number in range(7):
+        hold(cluster, number)
+    client = Client()
+    client.force_login(make_cast().auditor)
+
+    def page(**query: str) -> str:
+        return " ".join(client.get(reverse("history"), query).content.decode().split())
+
+    first, last = page(), page(page="3")
+    assert "1–3 of more than 6 entries" in first
+    assert "No further pages" not in first
+    assert "4–6 of more than 6 entries" in last
+    assert "No further pages" in last
+    assert "device=g6" not in first + last
+    assert "device=g6" in page(sort="from")
+    Allocation.objects.filter(device_name="g6").delete()
+    assert "1–3 of 6 entries" in page()
 
 
 def test_a_device_is_found_by_its_name_and_by_its_hardware_id() -> None:
