@@ -131,6 +131,10 @@ def _pod_devices(finding: Finding, _existing: _Existing) -> str:
     return f"{page}?{urlencode({'q': finding.name})}"
 
 
+def _metrics(finding: Finding, _existing: _Existing) -> str:
+    return reverse("monitoring-detail", args=[finding.cluster.name])
+
+
 _PAGES: Mapping[str, Callable[[Finding, _Existing], str]] = {
     "node": _node,
     "device": _device,
@@ -143,4 +147,5 @@ _PAGES: Mapping[str, Callable[[Finding, _Existing], str]] = {
     "class": _class,
     "taint-rule": _taint_rule,
     "pod-devices": _pod_devices,
+    "metrics": _metrics,
 }

@@ -12,6 +12,7 @@ from inventory.findings.facts import Facts
 from inventory.findings.model import Found
 from inventory.models import MetricQuery, PodDeviceNode, PodDeviceToken
 from inventory.podresources.intake import state_of
+from inventory.telemetry.problems import ELSEWHERE
 
 
 def silent(facts: Facts) -> Iterable[Found]:
@@ -46,7 +47,9 @@ def _metrics_answer(facts: Facts) -> bool:
     asked = MetricQuery.objects.filter(
         source__cluster=facts.cluster, source__enabled=True, enabled=True, kind=MetricQuery.Kind.PODS
     )
-    return asked.filter(source__problem__isnull=True, problem__isnull=True).exists()
+    # What is not used of an answer does not make it none: else one node could have silence hidden.
+    answers = Q(problem__isnull=True) | Q(problem__code=ELSEWHERE)
+    return asked.filter(answers, source__problem__isnull=True).exists()
 
 
 def _found(facts: Facts, node: PodDeviceNode, code: str, params: dict[str, str]) -> Found:

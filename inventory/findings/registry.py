@@ -8,6 +8,7 @@ from inventory.findings import (
     cdi,
     claims,
     health,
+    metrics,
     namespaces,
     nodes,
     platform,
@@ -177,6 +178,13 @@ RULES: tuple[Rule, ...] = (
         _("Put right on the node what the desk does not accept, or revoke the token if it is not used."),
         (),
         pod_devices.refused,
+    ),
+    Rule(
+        "metrics-elsewhere",
+        _("Metrics from another node"),
+        _("Look what runs on the node that tells it: its exporter says what it cannot know, or is set to."),
+        (),
+        metrics.from_elsewhere,
     ),
     Rule(
         "class-missing",

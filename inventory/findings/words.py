@@ -82,6 +82,10 @@ PHRASES: Mapping[str, StrOrPromise] = {
         "%(node)s has fallen silent: which of its Pods has which device is not told by %(source)s any more."
     ),
     "pod-devices-refused": _("What %(node)s reports of its Pods' devices is refused: %(refusal)s."),
+    "metrics-elsewhere": _(
+        "“%(query)s” brings samples of devices (%(devices)s) that come from where these are not, and are not "
+        "used: %(device)s is on %(node)s, and what tells of it names “%(named)s”."
+    ),
     "admin-access": _(
         "The namespace %(namespace)s may look into devices that others hold: its label admits adminAccess."
     ),

@@ -49,7 +49,8 @@ DEFAULTS: tuple[DefaultQuery, ...] = (
     DefaultQuery(
         kind=Kind.USE,
         name=_("AMD, by device-metrics-exporter"),
-        expression="max by (gpu_uuid) (gpu_gfx_activity{$cluster})",
+        # With its labels: they tell whether it comes from the device's own node.
+        expression="gpu_gfx_activity{$cluster}",
         unit=Unit.PERCENT,
         label="gpu_uuid",
         enabled=False,

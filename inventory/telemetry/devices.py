@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inventory.identity import offer_of
 from inventory.models import Cluster, Device
@@ -20,6 +20,8 @@ class Devices:
     ids: Mapping[str, str]
     # (node, PCI address) → hardware id.
     places: Mapping[tuple[str, str], str]
+    # hardware id → the nodes that drivers publish it on.
+    nodes: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def find(self, named: str, *, node: str = "") -> str | None:
         """The hardware id of the device that a sample calls so; None = none that the mirror has."""
@@ -35,16 +37,26 @@ class Devices:
 def devices_of(cluster: Cluster, *, places: bool = False) -> Devices:
     """Asks for addresses only where `places` are wanted: they are in JSON. One query."""
     rows = Device.objects.filter(cluster=cluster).exclude(hardware_id="")
+    ids: dict[str, str] = {}
+    nodes: dict[str, frozenset[str]] = {}
+
+    def note(hardware_id: str, node: str) -> None:
+        ids[hardware_id.casefold()] = hardware_id
+        if node:
+            nodes[hardware_id] = nodes.get(hardware_id, frozenset()) | {node}
+
     if not places:
-        known = rows.values_list("hardware_id", flat=True).iterator(chunk_size=5_000)
-        return Devices({identity.casefold(): identity for identity in known}, {})
-    ids, at = {}, {}
+        known = rows.values_list("hardware_id", "node_name").iterator(chunk_size=5_000)
+        for hardware_id, node in known:
+            note(hardware_id, node)
+        return Devices(ids, {}, nodes)
+    at: dict[tuple[str, str], str] = {}
     wanted = rows.values_list("hardware_id", "node_name", "pool__driver", "identity")
     for hardware_id, node, driver, identity in wanted.iterator(chunk_size=5_000):
-        ids[hardware_id.casefold()] = hardware_id
+        note(hardware_id, node)
         address = offer_of(identity, driver=driver, key=0, pool=0).address.casefold()
         # A partition is at the address of its parent, whose use is not its own.
         if node and (match := _PCI.fullmatch(address)) and "#" not in hardware_id:
             at[node.casefold(), match[1]] = hardware_id
             at.setdefault((node.casefold().partition(".")[0], match[1]), hardware_id)
-    return Devices(ids, at)
+    return Devices(ids, at, nodes)

@@ -45,6 +45,8 @@ class UnableToAsk(Exception):
         return self.problem.code not in OF_QUERY
 
 
+# Something tells of devices that it cannot have.
+ELSEWHERE = "elsewhere"
 # These are about the query that was asked.
 OF_QUERY = frozenset({"rejected", "too-large", "unreadable", "no-percent", "too-heavy"})
 
@@ -175,6 +177,29 @@ def no_percent(values: int) -> UnableToAsk:
         "no-percent",
         Text(_n("%(n)s values are not between 0 and 100; none of the answer is used."), n=values),
         Text(_n("Let the query give percent: multiply a ratio by 100.")),
+    )
+
+
+def elsewhere(devices: int, *, name: str, node: str, told: str) -> Problem:
+    """What contradicts the mirror is not used; what others tell is."""
+    return Problem(
+        code=ELSEWHERE,
+        said=Text(
+            _n(
+                "Samples of %(n)s devices come from where these are not, and are not used: “%(name)s” is on "
+                "%(node)s, and what tells of it names “%(told)s”."
+            ),
+            n=devices,
+            name=shown(name),
+            node=shown(node),
+            told=shown(told),
+        ),
+        cure=Text(
+            _n(
+                "Look at the exporter that tells it. One that rightly tells of another node's devices wants "
+                "a query without the labels of its target: max by (UUID) (…)."
+            )
+        ),
     )
 
 

@@ -6,6 +6,7 @@ A round is one worker's at a time and ends within a minute or so, whatever the o
 import random
 import re
 import time
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from django.db.models import F, Q
@@ -15,6 +16,7 @@ from inventory.models import Cluster, DeviceUse, MetricQuery, MetricSource
 from inventory.podresources.intake import take_in_labels
 from inventory.telemetry import answers, problems
 from inventory.telemetry.asking import Address, Prometheus
+from inventory.telemetry.binding import Nodes, nodes_of, places_of
 from inventory.telemetry.counts import QUERIES
 from inventory.telemetry.devices import devices_of
 from inventory.telemetry.expressions import sent
@@ -83,6 +85,7 @@ def _round(
     )
     use = [query for query in queries if query.kind == MetricQuery.Kind.USE]
     devices = devices_of(source.cluster, places=any(query.node_label for query in use)) if use else None
+    nodes = nodes_of(source.cluster)
     # How busy devices are before all else: it is what is lost for good.
     for query in (*use, *(query for query in queries if query.kind != MetricQuery.Kind.USE)):
         if time.monotonic() > until:
@@ -90,10 +93,10 @@ def _round(
         try:
             if query.kind == MetricQuery.Kind.USE:
                 assert devices is not None, "there is such a query"
-                answered = read_use(source, query, prometheus, devices, now=now, until=until)
+                answered = read_use(source, query, prometheus, devices, nodes, now=now, until=until)
                 QUERIES.labels(source.cluster.name, "ok").inc(answered)
             elif query.kind == MetricQuery.Kind.PODS:
-                _read_pods(source, query, prometheus, now=now)
+                _read_pods(source, query, prometheus, nodes, now=now)
             else:
                 _read_drivers(source, query, prometheus, now=now)
         except problems.UnableToAsk as unable:
@@ -150,21 +153,45 @@ def _forget(source: MetricSource, *, now: datetime) -> None:
     ).delete()
 
 
-def _read_pods(source: MetricSource, query: MetricQuery, prometheus: Prometheus, *, now: datetime) -> None:
-    """Only a complete answer is handed on: what it leaves out is taken to have ended."""
+def _read_pods(
+    source: MetricSource, query: MetricQuery, prometheus: Prometheus, nodes: Nodes, *, now: datetime
+) -> None:
+    """Only a complete answer is handed on: what it leaves out is taken to have ended. Of it is left out what
+    comes from where the device, by other labels or by its driver, is not."""
     answer = answers.instant(prometheus.query(sent(source, query), at=now))
     QUERIES.labels(source.cluster.name, "ok").inc()
-    nodes = take_in_labels(
+    at = places_of(source.cluster, [piece for labels in answer.labels if (piece := _piece(labels))])
+    kept, away = [], {}
+    for labels in answer.labels:
+        piece = _piece(labels)
+        if other := nodes.elsewhere(labels, at.get(piece, frozenset()), besides=query.node_label):
+            away[piece] = other
+        else:
+            kept.append(labels)
+    problem = None
+    if away:
+        piece = min(away)
+        place = ", ".join(sorted(at.get(piece, ()))) or "–"
+        problem = problems.elsewhere(len(away), name=piece, node=place, told=away[piece])
+    told = take_in_labels(
         cluster=source.cluster,
-        series=answer.labels,
+        series=kept,
         taken_at=now,
         interval_seconds=int(SLOT.total_seconds()),
         now=now,
         node_label=query.node_label,
     )
     MetricQuery.objects.filter(pk=query.pk).update(
-        asked_at=now, answered_at=now, problem=None, samples=len(answer.labels), matched=nodes
+        asked_at=now,
+        answered_at=now,
+        problem=problem.as_json() if problem else None,
+        samples=len(answer.labels),
+        matched=told,
     )
+
+
+def _piece(labels: Mapping[str, str]) -> str:
+    return labels.get("UUID") or labels.get("uuid") or ""
 
 
 def _read_drivers(source: MetricSource, query: MetricQuery, prometheus: Prometheus, *, now: datetime) -> None:

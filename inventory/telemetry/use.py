@@ -6,15 +6,16 @@ stays a gap. A window is written together with how far its query has been read, 
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
 from django.utils.translation import gettext_noop
 
-from inventory.models import DeviceUse, MetricQuery, MetricSource
+from inventory.models import Cluster, DeviceUse, MetricQuery, MetricSource
 from inventory.telemetry import answers, problems
 from inventory.telemetry.asking import Prometheus
+from inventory.telemetry.binding import Nodes, PodName, pods_in, where_pods_ran
 from inventory.telemetry.devices import Devices
 from inventory.telemetry.expressions import sent
 from inventory.telemetry.slots import HOUR, SLOT, STEP, Slot, floor, packed, slot_of, unpacked
@@ -40,6 +41,7 @@ def read_use(
     query: MetricQuery,
     prometheus: Prometheus,
     devices: Devices,
+    nodes: Nodes,
     *,
     now: datetime,
     until: float,
@@ -55,9 +57,12 @@ def read_use(
         body = prometheus.query_range(
             sent(source, query), start=start + STEP, end=stop, step=int(STEP.total_seconds())
         )
-        found = by_device(answers.over_time(body), query=query, devices=devices, start=start, end=stop)
+        found = by_device(
+            answers.over_time(body), query=query, devices=devices, nodes=nodes, cluster=source.cluster,
+            start=start, end=stop,
+        )  # fmt: skip
         asked += 1
-        _keep(source, query, found, start=start, end=stop, now=now)
+        _keep(source, query, found, devices, start=start, end=stop, now=now)
         start = stop
     return asked
 
@@ -73,6 +78,8 @@ class Found:
         self.nameless = 0
         # Devices that were told of in what is no percent.
         self.wrong: set[str] = set()
+        # Devices that were told of from where they are not, and what named another place.
+        self.elsewhere: dict[str, str] = {}
 
 
 def by_device(
@@ -80,13 +87,17 @@ def by_device(
     *,
     query: MetricQuery,
     devices: Devices,
+    nodes: Nodes,
+    cluster: Cluster,
     start: datetime,
     end: datetime,
 ) -> Found:
     """Raises UnableToAsk where what most devices have is no percent: then the query is wrong, and what seems
-    to be percent is not. A single device that tells nonsense is left out, and costs the others nothing."""
+    to be percent is not. A single device that tells nonsense is left out, and costs the others nothing. What
+    comes from where the device is not, as far as labels tell, is not used."""
     found = Found()
-    wrong = 0
+    # By the Pods that the labels name: where these ran is asked for once, afterwards.
+    told: dict[tuple[str, tuple[PodName, ...]], _Told] = {}
     for one in series:
         if not one.points:
             continue
@@ -99,21 +110,59 @@ def by_device(
             if named and len(found.strangers) < STRANGERS_KEPT and named not in found.strangers:
                 found.strangers.append(named)
             continue
-        minutes = found.values[hardware_id]
-        for at, value in one.points:
-            if not -SLACK <= value <= 100 + SLACK:
-                wrong += 1
-                found.wrong.add(hardware_id)
-                continue
-            minute = _minute(at, start=start, end=end)
-            if minute is not None:
-                # Two exporters, or two Pods that share it, tell of one device: it was as busy as either says.
-                minutes[minute] = max(minutes.get(minute, 0.0), min(value, 100.0))
+        at = devices.nodes.get(hardware_id, frozenset())
+        if other := nodes.elsewhere(one.labels, at, besides=query.node_label):
+            found.elsewhere[hardware_id] = other
+            continue
+        pods = tuple(pods_in(one.labels)) if at else ()
+        told.setdefault((hardware_id, pods), _Told()).take(one.points, start=start, end=end)
+    _merge(found, told, devices=devices, cluster=cluster, start=start)
     if 2 * len(found.wrong) > len(found.values):
-        raise problems.no_percent(wrong)
+        raise problems.no_percent(sum(each.wrong for each in told.values()))
     for hardware_id in found.wrong:
         del found.values[hardware_id]
     return found
+
+
+class _Told:
+    """What several series tell of one device: it was as busy as either says, be they of two exporters or of
+    two Pods that share it."""
+
+    def __init__(self) -> None:
+        self.minutes: dict[datetime, float] = {}
+        self.wrong = 0
+
+    def take(self, points: Iterable[tuple[float, float]], *, start: datetime, end: datetime) -> None:
+        for at, value in points:
+            if not -SLACK <= value <= 100 + SLACK:
+                self.wrong += 1
+                continue
+            minute = _minute(at, start=start, end=end)
+            if minute is not None:
+                self.minutes[minute] = max(self.minutes.get(minute, 0.0), min(value, 100.0))
+
+
+def _merge(
+    found: Found,
+    told: Mapping[tuple[str, tuple[PodName, ...]], _Told],
+    *,
+    devices: Devices,
+    cluster: Cluster,
+    start: datetime,
+) -> None:
+    """By device, without what names a Pod that runs on another node."""
+    ran = where_pods_ran(cluster, {pod for _piece, pods in told for pod in pods}, since=start)
+    for (hardware_id, pods), each in told.items():
+        at = devices.nodes.get(hardware_id, frozenset())
+        away = [pod for pod in pods if pod in ran and ran[pod] not in at]
+        if away:
+            found.elsewhere[hardware_id] = "/".join(away[0])
+            continue
+        if each.wrong:
+            found.wrong.add(hardware_id)
+        minutes = found.values[hardware_id]
+        for minute, value in each.minutes.items():
+            minutes[minute] = max(minutes.get(minute, 0.0), value)
 
 
 def _minute(at: float, *, start: datetime, end: datetime) -> datetime | None:
@@ -129,6 +178,7 @@ def _keep(
     source: MetricSource,
     query: MetricQuery,
     found: Found,
+    devices: Devices,
     *,
     start: datetime,
     end: datetime,
@@ -140,7 +190,7 @@ def _keep(
         "asked_at": now,
         "answered_at": now,
         "read_until": end,
-        "problem": problem.as_json() if (problem := _problem(found)) else None,
+        "problem": problem.as_json() if (problem := _problem(found, devices)) else None,
         "samples": found.series,
         "matched": len(found.values),
         "strangers": found.strangers,
@@ -161,7 +211,11 @@ def _slots(minutes: Mapping[datetime, float]) -> dict[datetime, Slot]:
     return {begins: slot for begins, found in values.items() if (slot := slot_of(found))}
 
 
-def _problem(found: Found) -> problems.Problem | None:
+def _problem(found: Found, devices: Devices) -> problems.Problem | None:
+    if found.elsewhere:
+        piece = min(found.elsewhere)
+        at = ", ".join(sorted(devices.nodes.get(piece, ()))) or "–"
+        return problems.elsewhere(len(found.elsewhere), name=piece, node=at, told=found.elsewhere[piece])
     if found.wrong:
         return problems.no_percent_of_some(len(found.wrong), name=min(found.wrong))
     return None if found.series == 0 or found.values else _all_strangers(found)

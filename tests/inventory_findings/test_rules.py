@@ -39,6 +39,7 @@ from inventory.models import (
     Twin,
 )
 from inventory.podresources import tokens as pod_device_tokens
+from inventory.telemetry.problems import elsewhere
 from portal.accounts.models import Project, User
 from tests.inventory_findings.conftest import MINUTE, complete_streams, hear, look, shown
 from tests.inventory_pages.factories import (
@@ -324,6 +325,19 @@ def refused(cluster: Cluster) -> Cure:
     return lambda: PodDeviceNode.objects.filter(pk=node.pk).update(refused_at=None, refusal="")
 
 
+def told_elsewhere(cluster: Cluster) -> Cure:
+    source = MetricSource.objects.create(
+        cluster=cluster, url="https://metrics.example.org", changed_at=timezone.now()
+    )
+    problem = elsewhere(2, name="GPU-8a10b6f7", node="gpu-01", told="gpu-02:9400")
+    rows = MetricQuery.objects.filter(
+        pk=MetricQuery.objects.create(
+            source=source, kind=MetricQuery.Kind.USE, name="DCGM", expression="up", problem=problem.as_json()
+        ).pk
+    )
+    return lambda: rows.update(problem=None)
+
+
 CASES = (
     Case("pool-incomplete", incomplete, ("gpu-01", "1", "2")),
     Case("pool-invalid", invalid, ("published twice",), waits=False),
@@ -349,6 +363,7 @@ CASES = (
     Case("taint-rule-old", old_rule, ("power-cut", "NoSchedule"), waits=False),
     Case("pod-devices-silent", fell_silent, ("gpu-01", "the kubelet")),
     Case("pod-devices-refused", refused, ("gpu-01", "clock is minutes ahead")),
+    Case("metrics-elsewhere", told_elsewhere, ("DCGM", "GPU-8a10b6f7 is on gpu-01", "gpu-02:9400")),
     Case("class-missing", class_missing, ("a100-80g", "oslo")),
     Case("admin-access", admin_access, ("monitoring",), waits=False),
     Case("namespace-unbound", unbound, ("tides", "2"), waits=False),
