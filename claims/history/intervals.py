@@ -40,6 +40,8 @@ NAMES = (
     *("project", "cluster", "product", "device", "node", "class", "kind", "person", "request", "pod"),
     *("from", "to", "running"),
 )
+# As forms and programs write it.
+_YES, _NO = ("1", "true", "True", "on"), ("0", "false", "False", "off")
 # Pods are found by their stays; no more of one name than these.
 MOST_STAYS = 1_000
 
@@ -80,6 +82,8 @@ class HistoryFilter:
         if typed["kind"] and typed["kind"] not in Allocation.Kind.values:
             errors["kind"] = _("Choose one of: %(choices)s.") % {"choices": ", ".join(Allocation.Kind.values)}
             typed["kind"] = ""
+        if typed["running"] not in ("", *_YES, *_NO):
+            errors["running"] = _("Choose one of: %(choices)s.") % {"choices": "true, false"}
         start, end = bounds.get("from"), bounds.get("to")
         if start and end and start >= end:
             errors["to"] = _("The end must be later than the beginning.")
@@ -96,7 +100,7 @@ class HistoryFilter:
             pod=typed["pod"],
             start=start,
             end=end,
-            running=typed["running"] in ("1", "true", "on"),
+            running=typed["running"] in _YES,
             typed=typed,
             errors=errors,
         )

@@ -17,12 +17,13 @@ from rest_framework.response import Response
 
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by, version
 from claims.models import Allocation, Bound
-from claims.rest.answers import ProblemOut
+from claims.rest.answers import ProblemOut, refuse_unknown
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from inventory.podresources.answers import NamedDeviceOut, as_json
 from inventory.podresources.naming import NamedDevice
 from portal.accounts.models import ApiToken
 from portal.api import ApiListView
+from portal.cursors import CursorPages
 
 # Rows that a stream fetches at a time.
 FETCH = 2_000
@@ -131,6 +132,26 @@ _FILTERS = (
     ("pod", "Name or uid of a Pod that used it, likewise."),
 )
 
+_PARAMETERS = [
+    *(OpenApiParameter(name, description=text) for name, text in _FILTERS),
+    OpenApiParameter("kind", enum=Allocation.Kind.values, description="Only claims, or only units."),
+    OpenApiParameter("running", OpenApiTypes.BOOL, description="Only what is held now."),
+    OpenApiParameter(
+        "format",
+        enum=["json", "csv", "ndjson"],
+        description="`csv` and `ndjson` stream all rows at once; `Accept` may ask for them, too.",
+    ),
+    OpenApiParameter(
+        "If-None-Match",
+        location=OpenApiParameter.HEADER,
+        description="The `ETag` of an earlier answer: 304 where nothing has changed since.",
+    ),
+]
+# These every list has.
+_PAGES = [
+    OpenApiParameter(name) for name in (CursorPages.cursor_query_param, CursorPages.page_size_query_param)
+]
+
 
 class AllocationListView(ApiListView):
     """Who held which device from when to when, newest first. Any caller sees devices and projects; claims,
@@ -155,21 +176,7 @@ class AllocationListView(ApiListView):
 
     @extend_schema(
         tags=["chargeback"],
-        parameters=[
-            *(OpenApiParameter(name, description=text) for name, text in _FILTERS),
-            OpenApiParameter("kind", enum=Allocation.Kind.values, description="Only claims, or only units."),
-            OpenApiParameter("running", OpenApiTypes.BOOL, description="Only what is held now."),
-            OpenApiParameter(
-                "format",
-                enum=["json", "csv", "ndjson"],
-                description="`csv` and `ndjson` stream all rows at once; `Accept` may ask for them, too.",
-            ),
-            OpenApiParameter(
-                "If-None-Match",
-                location=OpenApiParameter.HEADER,
-                description="The `ETag` of an earlier answer: 304 where nothing has changed since.",
-            ),
-        ],
+        parameters=_PARAMETERS,
         responses={
             (200, "application/json"): AllocationOut(many=True),
             (200, "text/csv"): OpenApiTypes.STR,
@@ -181,6 +188,7 @@ class AllocationListView(ApiListView):
     )
     def get(self, request: ApiRequest, *_args: Any, **_kwargs: Any) -> Any:
         """What was held, newest first; as JSON page by page, as CSV or NDJSON all of it."""
+        refuse_unknown(request, [*_PARAMETERS, *_PAGES])
         self._wanted()
         etag = etag_of(request.get_full_path(), request.accepted_renderer.format, version(self.person))
         if (known := not_modified(request, etag)) is not None:

@@ -12,7 +12,7 @@ from claims.history.unseen import unseen
 from claims.models import Allocation
 from claims.requests.listing import HISTORY
 from inventory.models import Cluster, DeviceProfile
-from portal import csvs, lists
+from portal import csvs, htmx, lists
 from portal.access import person
 from portal.accounts.models import Project
 
@@ -70,7 +70,11 @@ def history(request: HttpRequest) -> HttpResponseBase:
 def history_export(request: HttpRequest) -> HttpResponseBase:
     """All intervals that the filter admits as CSV, streamed."""
     now, viewer = timezone.now(), person(request)
-    rows = allocations(HistoryFilter.parse(request.GET), viewer=viewer).iterator(chunk_size=EXPORT_CHUNK)
+    wanted = HistoryFilter.parse(request.GET)
+    if wanted.errors:
+        # A file of everything would pass for what was asked for; the page says what could not be read.
+        return htmx.redirect(request, f"{reverse('history')}?{request.GET.urlencode()}")
+    rows = allocations(wanted, viewer=viewer).iterator(chunk_size=EXPORT_CHUNK)
     told = (_line(row) for row in seen_by(rows, viewer=viewer, now=now))
     return csvs.download(f"history-{now:%Y%m%dT%H%MZ}.csv", COLUMNS, told)
 

@@ -169,3 +169,15 @@ def test_a_stream_asks_the_database_no_more_for_more_rows(
     storage.apply(cluster=cluster)
     assert Allocation.objects.filter(started_at__gte=NOW + timedelta(minutes=400)).count() == 30
     assert queries() == few
+
+
+@pytest.mark.parametrize("query", ["projects=x", "running=maybe", "page=2", "from=yesterday", "kind=pods"])
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_what_is_misspelt_is_refused_and_not_ignored(
+    cast: Cast, ledger: Request, query: str, form: str
+) -> None:
+    """Else a program would take everything for what it has asked for."""
+    response = get(cast.owner, f"{query}&format={form}")
+    assert response.status_code == 400
+    assert query.split("=", maxsplit=1)[0] in response.content.decode()
+    assert get(cast.owner, f"limit=1&running=false&format={form}").status_code == 200

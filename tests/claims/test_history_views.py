@@ -110,13 +110,28 @@ def test_the_export_has_every_row_and_no_formulas(cast: Cast, held: Request) -> 
         ({"project": "weather-models"}, 0), ({"node": "node-a100"}, 1), ({"device": "GPU-H100-0"}, 2),
         ({"device": "gpu-0"}, 3), ({"cluster": "main"}, 3), ({"cluster": "x"}, 0), ({"running": "1"}, 0),
         ({"from": "2026-11-11"}, 0), ({"to": "2026-11-09"}, 0), ({"from": "2026-11-10T15:00Z"}, 2),
-        ({"from": "yesterday"}, 3), ({"from": "2026-13-45"}, 3), ({"device": "\x00"}, 3),
+        ({"running": "0"}, 3), ({"device": "\x00"}, 3),
     ],
 )  # fmt: skip
 def test_history_is_narrowed_by_its_address(
     cast: Cast, held: Request, query: dict[str, str], count: int
 ) -> None:
     assert len(table(cast.admin, "history-export", query)) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("from", "yesterday"), ("to", "2026-13-45"), ("kind", "pods"), ("running", "maybe")]
+)
+def test_no_file_of_everything_is_made_of_what_cannot_be_read(
+    cast: Cast, held: Request, name: str, value: str
+) -> None:
+    client = signed_in(cast.owner)
+    response = client.get(reverse("history-export"), {name: value, "project": "protein-folding"})
+    assert response.status_code == 303
+    html = client.get(response["Location"]).content.decode()
+    assert "Write a date such as" in html or "Choose one of" in html
+    # What is read of the rest is kept.
+    assert '<option value="protein-folding" selected>' in html
 
 
 def test_a_date_that_cannot_be_read_is_named_and_stays(cast: Cast, held: Request) -> None:
