@@ -27,6 +27,7 @@ FAILED = Counter(
 def measured(*, server: str, verb: str, path: str) -> Iterator[None]:
     """Count one request; its failure is counted and goes on."""
     resource = resource_of(path)
+    verb = "LIST" if verb == "GET" and is_collection(path) else verb
     begun = time.perf_counter()
     try:
         yield
@@ -43,11 +44,24 @@ def resource_of(path: str) -> str:
     >>> resource_of("/api/v1/namespaces/team/pods/train-0")
     'pods'
     """
-    parts = [part for part in path.split("/") if part]
-    # /api/VERSION/… of the core group, /apis/GROUP/VERSION/… of the others.
-    parts = parts[2:] if parts[:1] == ["api"] else parts[3:] if parts[:1] == ["apis"] else []
-    if parts[:1] == ["namespaces"] and len(parts) > 2:
-        parts = parts[2:]
+    parts = _of_objects(path)
     if not parts:
         return "discovery"
     return parts[0] if len(parts) < 3 else f"{parts[0]}/{parts[2]}"
+
+
+def is_collection(path: str) -> bool:
+    """Whether a path is of all objects of a resource, and not of one.
+
+    >>> is_collection("/api/v1/namespaces/team/pods"), is_collection("/api/v1/namespaces/team")
+    (True, False)
+    """
+    return len(_of_objects(path)) == 1
+
+
+def _of_objects(path: str) -> list[str]:
+    """Resource, name and subresource, as far as the path has them."""
+    parts = [part for part in path.split("/") if part]
+    # /api/VERSION/… of the core group, /apis/GROUP/VERSION/… of the others.
+    parts = parts[2:] if parts[:1] == ["api"] else parts[3:] if parts[:1] == ["apis"] else []
+    return parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts

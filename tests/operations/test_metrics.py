@@ -213,7 +213,7 @@ def counted(name: str, **labels: str) -> float:
 
 @pytest.fixture
 def calls() -> dict[str, str]:
-    return {"server": "https://api.example.org", "verb": "GET", "resource": "resourceslices"}
+    return {"server": "https://api.example.org", "verb": "LIST", "resource": "resourceslices"}
 
 
 def test_calls_to_api_servers_are_timed_by_resource(calls: dict[str, str]) -> None:
@@ -221,6 +221,26 @@ def test_calls_to_api_servers_are_timed_by_resource(calls: dict[str, str]) -> No
     with measured(server=calls["server"], verb="GET", path="/apis/resource.k8s.io/v1/resourceslices"):
         pass
     assert counted("claimdesk_kube_request_seconds_count", **calls) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "told"),
+    [
+        ("GET", "/apis/resource.k8s.io/v1/resourceslices/s1", "GET"),
+        ("GET", "/api/v1/namespaces/team/pods", "LIST"),
+        ("GET", "/api/v1/namespaces/team", "GET"),
+        ("GET", "/api/v1/namespaces", "LIST"),
+        ("GET", "/version", "GET"),
+        ("WATCH", "/apis/resource.k8s.io/v1/resourceslices", "WATCH"),
+        ("POST", "/apis/resource.k8s.io/v1/namespaces/team/resourceclaims", "POST"),
+    ],
+)
+def test_a_list_is_told_from_a_single_object(verb: str, path: str, told: str) -> None:
+    labels = {"server": "https://api.example.org", "verb": told, "resource": resource_of(path)}
+    before = counted("claimdesk_kube_request_seconds_count", **labels)
+    with measured(server=labels["server"], verb=verb, path=path):
+        pass
+    assert counted("claimdesk_kube_request_seconds_count", **labels) == before + 1
 
 
 def test_failed_calls_are_counted_by_their_error_and_go_on(calls: dict[str, str]) -> None:

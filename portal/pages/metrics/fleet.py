@@ -40,6 +40,7 @@ from inventory.models import (
 )
 from portal.dra.quantity import InvalidQuantity, Quantity
 from portal.pages.metrics.monitoring import monitoring
+from portal.pages.metrics.nodes import node_tokens
 
 # What Pods are told when a device cannot be had, as events name it.
 FAILURES = ("FailedScheduling", "FailedPrepareDynamicResources", "FailedResourceClaimCreation")
@@ -63,6 +64,7 @@ class FleetMetrics:
         yield from _desk()
         yield from _unobserved(coverage, now=self.now)
         yield from monitoring(coverage)
+        yield from node_tokens(coverage, now=self.now)
 
 
 def _clusters(coverage: Mapping[int, Coverage]) -> Iterator[Metric]:
