@@ -147,19 +147,30 @@ def clipped(rows: QuerySet[Charge], *, start_us: int | None, end_us: int) -> Que
     return rows.annotate(time=Least("ended_us", Value(end_us)) - begins)
 
 
-def lines_of(rows: QuerySet[Charge], *, now: datetime, start_us: int | None = None) -> list[Line]:
-    """Lines of some charges, up to now; rounded together per currency."""
-    sums: dict[LineKey, list[Any]] = {}
+def lines_of(rows: QuerySet[Charge], *, now: datetime) -> list[Line]:
+    """Lines of some charges of one payer, up to now; rounded together per currency."""
+    return lines_by_payer(rows, now=now, payers=False).get(None, [])
+
+
+def lines_by_payer(
+    rows: QuerySet[Charge], *, now: datetime, payers: bool = True
+) -> dict[int | None, list[Line]]:
+    """The same for each payer that charges have (None = nobody known), rounded each for itself; without
+    `payers` as if it were one."""
+    sums: dict[int | None, dict[LineKey, list[Any]]] = defaultdict(dict)
     # Quantities are exact texts to the database: charges of one are added up there, different ones here.
     grouped = (
-        clipped(rows, start_us=start_us, end_us=us(now))
-        .values_list(*GROUPED, "quantity", "fixed")
+        clipped(rows, start_us=None, end_us=us(now))
+        .values_list(*(("project_id",) if payers else ()), *GROUPED, "quantity", "fixed")
         .order_by()
         .annotate(told=Sum("time"), count=Count("pk"))
     )
     for *values, quantity, fixed, time, count in grouped:
+        payer = values.pop(0) if payers else None
         key = LineKey(*values)
-        found = sums.setdefault(key, [Fraction(0), None if key.list_micros is None else Fraction(0), 0])
+        found = sums[payer].setdefault(
+            key, [Fraction(0), None if key.list_micros is None else Fraction(0), 0]
+        )
         exact = amount(
             fixed=fixed * count if fixed is not None else None,
             list_micros=key.list_micros,
@@ -170,7 +181,7 @@ def lines_of(rows: QuerySet[Charge], *, now: datetime, start_us: int | None = No
         found[0] += Fraction(0) if fixed is not None else quantity * time
         found[1] = exact if found[1] is None else found[1] + (exact or 0)
         found[2] += count
-    return rounded(sums)
+    return {payer: rounded(found) for payer, found in sums.items()}
 
 
 def rounded(sums: Mapping[LineKey, Sequence[Any]]) -> list[Line]:
@@ -269,19 +280,34 @@ def overview(
         elif time:
             # What took no time, as a charge that is disputed and was nothing after all, lacks no price.
             unpriced.add(payer)
+    totals = {
+        payer: {c: money.rounded(exact, currency=c) for c, exact in sorted(exacts.items())}
+        for payer, exacts in sums.items()
+    }
+    if Statement.State.CLOSED in states.values():
+        # As it was closed, also where months have begun otherwise since then.
+        totals |= _closed_totals(month, [payer for payer, state in states.items() if state == "closed"])
     payers: list[Project | None] = [*projects, *((None,) if unattributed else ())]
     return [
         Overview(
             project=payer,
             state=states.get(payer.pk if payer else None, Statement.State.OPEN),
-            totals={
-                currency: money.rounded(exact, currency=currency)
-                for currency, exact in sorted(sums[payer.pk if payer else None].items())
-            },
+            totals=totals.get(payer.pk if payer else None, {}),
             unpriced=(payer.pk if payer else None) in unpriced,
         )
         for payer in payers
     ]
+
+
+def _closed_totals(month: Month, payers: Sequence[int | None]) -> dict[int | None, dict[str, Decimal]]:
+    found: dict[int | None, dict[str, Decimal]] = {payer: {} for payer in payers}
+    lines = StatementLine.objects.filter(
+        statement__month=str(month), statement__state=Statement.State.CLOSED, minor__isnull=False
+    )
+    columns = ("statement__project_id", "currency")
+    for payer, currency, minor in lines.order_by(*columns).values_list(*columns).annotate(told=Sum("minor")):
+        found[payer][currency] = money.from_minor_units(int(minor), currency=currency)
+    return found
 
 
 def _rates_of(month: Month, zone: tzinfo, now: datetime) -> Iterator[tuple[Any, ...]]:

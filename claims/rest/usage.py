@@ -3,9 +3,6 @@
 What a person may not see, their token may not see. Numbers are decimals with a point in every language.
 """
 
-import base64
-import binascii
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -20,18 +17,18 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework import exceptions
 from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
-from rest_framework.utils.urls import replace_query_param
 
 from claims.models import Charge
 from claims.money.months import zone_named
 from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, hours, quantities, rows_of, totals
 from claims.money.versions import version
 from claims.rest.answers import ProblemOut, refuse_unknown
+from claims.rest.cursors import page_of
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage_answers import UsageOut
 from portal import money
 from portal.accounts.models import ApiToken, User
-from portal.api import ApiView, CursorPages
+from portal.api import ApiView
 
 FILTERS = [
     OpenApiParameter("from", description="A date, in the organisation's time zone, or an ISO 8601 time."),
@@ -128,15 +125,13 @@ def put_together(
     rows = rows_of(wanted, viewer=viewer, now=now)
     response: HttpResponseBase
     if is_streamed(request):
-        told = (_usage(row, wanted.group_by) for row in rows)
-        response = streamed(
-            request, written(request, told), columns=(*wanted.group_by, *_MEASURED), name=name
-        )
+        told = (group_row(row, wanted.group_by) for row in rows)
+        response = streamed(request, written(request, told), columns=(*wanted.group_by, *MEASURED), name=name)
     else:
-        page, following = _page(request, rows)
+        page, following = page_of(request, rows, key=lambda row: [*row.key.groups, *row.key[1:]])
         response = Response(
             frame(wanted, now=now)
-            | {"next": following, "results": [as_json(_usage(row, wanted.group_by)) for row in page]}
+            | {"next": following, "results": [as_json(group_row(row, wanted.group_by)) for row in page]}
             | sums(rows)
         )
     response["ETag"] = etag
@@ -191,14 +186,15 @@ def written(request: ApiRequest, rows: Iterable[Mapping[str, Any]]) -> Iterator[
 
 # --- from domain to answer -------------------------------------------------------------------------
 
-_MEASURED = (
+MEASURED = (
     "unit", "per", "unit_hours", "currency", "amount", "exact_numerator", "exact_denominator",
 )  # fmt: skip
 # Whole numbers of any size, which JSON's readers would round.
 _EXACT = ("exact_numerator", "exact_denominator")
 
 
-def _usage(row: Row, group_by: Sequence[str]) -> dict[str, Any]:
+def group_row(row: Row, group_by: Sequence[str]) -> dict[str, Any]:
+    """One row by its groups."""
     return dict(zip(group_by, row.key.groups, strict=True)) | {
         "unit": row.key.unit,
         "per": row.key.per,
@@ -226,33 +222,3 @@ def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
         return str(value) if name in _EXACT and value is not None else value
 
     return {name: told(name, value) for name, value in row.items()}
-
-
-# --- pages of rows that no table holds -------------------------------------------------------------
-
-
-def _page(request: ApiRequest, rows: Sequence[Row]) -> tuple[Sequence[Row], str | None]:
-    """A page, and the address of the next. A cursor is the key that the page before ended with."""
-    size = CursorPages().get_page_size(request) or CursorPages.page_size
-    if cursor := request.query_params.get("cursor", ""):
-        after = _read(cursor)
-        rows = [row for row in rows if list(_flat(row)) > after]
-    page = rows[:size]
-    if len(rows) <= size:
-        return page, None
-    written = base64.urlsafe_b64encode(json.dumps(_flat(page[-1])).encode()).decode()
-    return page, replace_query_param(request.build_absolute_uri(), "cursor", written)
-
-
-def _flat(row: Row) -> list[str]:
-    return [*row.key.groups, *row.key[1:]]
-
-
-def _read(cursor: str) -> list[str]:
-    try:
-        found = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-    except (ValueError, binascii.Error, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(part, str) for part in found):
-        raise exceptions.NotFound(CursorPages.invalid_cursor_message)
-    return found
