@@ -499,6 +499,19 @@ def test_the_manifest_gives_the_collector_no_more_than_it_needs() -> None:
 
 
 @pytest.mark.nodatabase
+def test_nothing_comes_in_and_only_names_and_reports_go_out() -> None:
+    told = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())
+    objects = [o for name in told["resources"] for o in yaml.safe_load_all((DEPLOY / name).read_text())]
+    (daemon,) = (o for o in objects if o["kind"] == "DaemonSet")
+    (policy,) = (o["spec"] for o in objects if o["kind"] == "NetworkPolicy")
+    labels = daemon["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in policy
+    assert {port["port"] for rule in policy["egress"] for port in rule["ports"]} == {53, 443}
+
+
+@pytest.mark.nodatabase
 @pytest.mark.parametrize("variant", LAYOUTS)
 def test_a_variant_mounts_what_its_distribution_has(variant: str) -> None:
     found = yaml.safe_load(
