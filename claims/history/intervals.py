@@ -44,6 +44,8 @@ NAMES = (
 _YES, _NO = ("1", "true", "True", "on"), ("0", "false", "False", "off")
 # Pods are found by their stays; no more of one name than these.
 MOST_STAYS = 1_000
+# Who comes within so much of the beginning was there all the time, as far as people are told.
+A_MOMENT = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,19 @@ def parse_moment(text: str, *, end: bool = False, zone: tzinfo = UTC) -> datetim
 
 
 @dataclass(frozen=True, kw_only=True)
+class PodStay:
+    """The time that a Pod (or what else reserved the claim) was at an interval; `left` None = it still is.
+    `partly` = not for all of the interval, as far as can be told."""
+
+    name: str
+    uid: str
+    resource: str
+    joined: datetime
+    left: datetime | None
+    partly: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class HistoryRow:
     """One interval as one reader may see it. The last five are empty for strangers."""
 
@@ -152,11 +167,15 @@ class HistoryRow:
     namespace: str
     person: str
     request_key: str
-    consumers: Sequence[str]
+    stays: Sequence[PodStay]
     # Of units: the devices that the Pod was seen to have, without containers for strangers. Never billed.
     physical: Sequence[NamedDevice] = ()
     # How busy the device was while it was held; None = that was not measured, or the reader may not know it.
     use: Told | None = None
+
+    @property
+    def consumers(self) -> list[str]:
+        return [stay.name for stay in self.stays]
 
 
 def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
@@ -257,18 +276,18 @@ def seen_by(rows: Iterable[Allocation], *, viewer: User, now: datetime) -> Itera
     iterator = iter(rows)
     while chunk := list(islice(iterator, CHUNK)):
         visible = [row for row in chunk if everything or row.project_id in detailed]
-        consumers = _consumers(visible)
+        stays = _stays(visible)
         physical = _physical(chunk)
         shown = {row.pk for row in visible}
         for row in chunk:
-            yield _row(row, visible=row.pk in shown, consumers=consumers, physical=physical, now=now)
+            yield _row(row, visible=row.pk in shown, stays=stays, physical=physical, now=now)
 
 
 def _row(
     row: Allocation,
     *,
     visible: bool,
-    consumers: Mapping[tuple[int, str, int], Sequence[str]],
+    stays: Mapping[tuple[int, str, int], Sequence[PodStay]],
     physical: Mapping[int, Sequence[NamedDevice]],
     now: datetime,
 ) -> HistoryRow:
@@ -285,7 +304,9 @@ def _row(
         namespace=row.namespace if visible else "",
         person=str(request.requester) if request else "",
         request_key=str(request.key) if request else "",
-        consumers=consumers.get((row.cluster_id, row.claim_uid, row.epoch), ()) if visible else (),
+        stays=[_within(row, one) for one in stays.get((row.cluster_id, row.claim_uid, row.epoch), ())]
+        if visible
+        else (),
         physical=named if visible else [replace(one, container="") for one in named],
         use=use_of(row, now=now) if visible else None,
     )
@@ -302,15 +323,21 @@ def _physical(rows: Sequence[Allocation]) -> Mapping[int, Sequence[NamedDevice]]
     }
 
 
-def _consumers(rows: Sequence[Allocation]) -> Mapping[tuple[int, str, int], Sequence[str]]:
-    """Names of what reserved each claim during each allocation, in the order of their coming."""
+def _within(row: Allocation, stay: PodStay) -> PodStay:
+    late = stay.joined - row.started_at > A_MOMENT
+    early = stay.left is not None and (row.ended_at is None or row.ended_at - stay.left > A_MOMENT)
+    return replace(stay, partly=late or early)
+
+
+def _stays(rows: Sequence[Allocation]) -> Mapping[tuple[int, str, int], Sequence[PodStay]]:
+    """What reserved each claim during each allocation, in the order of their coming."""
     uids = {row.claim_uid for row in rows}
-    found: dict[tuple[int, str, int], list[str]] = defaultdict(list)
+    found: dict[tuple[int, str, int], list[PodStay]] = defaultdict(list)
     if not uids:
         return found
     seen = Consumer.objects.filter(claim_uid__in=uids, cluster__in={row.cluster_id for row in rows})
-    for cluster, uid, epoch, name in seen.order_by("joined_at", "id").values_list(
-        "cluster_id", "claim_uid", "epoch", "name"
-    ):
-        found[cluster, uid, epoch].append(name)
+    for one in seen.order_by("joined_at", "id"):
+        found[one.cluster_id, one.claim_uid, one.epoch].append(
+            PodStay(name=one.name, uid=one.uid, resource=one.resource, joined=one.joined_at, left=one.left_at)
+        )
     return found

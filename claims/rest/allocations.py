@@ -29,6 +29,14 @@ from portal.cursors import CursorPages
 FETCH = 2_000
 
 
+class StayOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    uid = serializers.CharField()
+    resource = serializers.CharField(help_text="`pods`, or what else reserved the claim.")
+    joined_at = serializers.DateTimeField()
+    left_at = serializers.DateTimeField(allow_null=True, help_text="Null: it is still there.")
+
+
 class AllocationOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     kind = serializers.ChoiceField(
@@ -78,7 +86,11 @@ class AllocationOut(serializers.Serializer[Any]):
     claim_uid = serializers.CharField()
     epoch = serializers.IntegerField(help_text="A claim lives through several allocations: 1, 2, …")
     person = serializers.CharField()
-    consumers = serializers.ListField(child=serializers.CharField())
+    consumers = serializers.ListField(child=serializers.CharField(), help_text="Names of what is in `stays`.")
+    stays = StayOut(
+        many=True,
+        help_text="Pods that had it, each with its own part of the time: for information, never billed.",
+    )
     physical_devices = NamedDeviceOut(
         many=True,
         help_text="Of units of a Device Plugin: which devices the Pod was seen to have, by whom. For "
@@ -110,7 +122,12 @@ _EXAMPLE = OpenApiExample(
         "end_uncertainty_us": 0, "bound": "tenant", "project": "protein-folding",
         "request": "6e0a2f0e-6a0c-4b53-9d3a-0d1f6f7f8a11", "namespace": "protein-folding",
         "claim": "protein-folding-6e0a2f0e", "claim_uid": "0a7d…", "epoch": 1, "person": "rhea",
-        "consumers": ["train-0"], "physical_devices": [],
+        "consumers": ["train-0"],
+        "stays": [
+            {"name": "train-0", "uid": "41c0…", "resource": "pods", "joined_at": "2026-11-03T09:00:01Z",
+             "left_at": "2026-11-03T11:00:00.25Z"},
+        ],
+        "physical_devices": [],
         "use_mean_percent": 37.5, "use_highest_percent": 99.0, "use_measured_seconds": 6900.0,
     },
     response_only=True,
@@ -245,7 +262,17 @@ def told(row: HistoryRow) -> dict[str, Any]:
         "claim_uid": one.claim_uid if row.visible else "",
         "epoch": one.epoch,
         "person": row.person,
-        "consumers": list(row.consumers),
+        "consumers": row.consumers,
+        "stays": [
+            {
+                "name": stay.name,
+                "uid": stay.uid,
+                "resource": stay.resource,
+                "joined_at": utc(stay.joined),
+                "left_at": utc(stay.left),
+            }
+            for stay in row.stays
+        ],
         "physical_devices": [_physical(named, one) for named in row.physical],
         "use_mean_percent": round(row.use.mean, 2) if row.use else None,
         "use_highest_percent": round(row.use.highest, 2) if row.use else None,

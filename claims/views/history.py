@@ -30,8 +30,8 @@ COLUMNS = (
     "started_at", "ended_at", "start_uncertainty_seconds", "end_uncertainty_seconds", "seconds", "cluster",
     "node", "driver", "pool", "device", "share_id", "hardware_id", "product", "device_class",
     "extended_resource", "units", "replicas", "admin_access", "contested", "project", "namespace", "claim",
-    "pods", "person", "request", "use_mean_percent", "use_highest_percent", "use_measured_seconds",
-    "physical_devices", "physical_devices_told_by",
+    "pods", "pod_stays", "person", "request", "use_mean_percent", "use_highest_percent",
+    "use_measured_seconds", "physical_devices", "physical_devices_told_by",
 )  # fmt: skip
 
 
@@ -105,6 +105,9 @@ def _line(row: HistoryRow) -> list[str]:
         row.namespace,
         row.claim,
         "; ".join(row.consumers),
+        "; ".join(
+            f"{stay.joined.isoformat()}/{stay.left.isoformat() if stay.left else ''}" for stay in row.stays
+        ),
         row.person,
         row.request_key,
         f"{row.use.mean:.2f}" if row.use else "",

@@ -244,11 +244,30 @@ def test_admin_access_is_shown_and_never_billed(cast: Cast, held: Request) -> No
 def test_a_pod_leads_to_what_it_had_and_a_device_to_who_had_it(cast: Cast, held: Request) -> None:
     html = page(cast.owner, reverse("history"), {"pod": "=secret-pod"})
     assert html.count("gpu-0</a>") == 1
-    assert "?pod=%3Dsecret-pod" in html
+    assert "?pod=w" in html
     assert "device=gpu-0" in html
     assert table(cast.owner, "history-export", {"pod": "w"})[0]["pods"] == "'=secret-pod"
     assert table(cast.stranger, "history-export", {"pod": "w"}) == []
     assert table(cast.stranger, "history-export", {"person": "rhea"}) == []
+
+
+def test_a_pod_that_had_it_for_a_part_of_the_time_says_which(
+    cast: Cast, held: Request, cluster: Cluster
+) -> None:
+    late = {"resource": "pods", "name": "late", "uid": "l"}
+    observe(held, Kind.CONSUMER_JOINED, 30, consumer=late)
+    observe(held, Kind.CONSUMER_LEFT, 90, consumer=late)
+    storage.apply(cluster=cluster)
+    html = " ".join(page(cast.owner, reverse("history"), {"pod": "l"}).split())
+    # Only of who came later or left earlier; seconds after an allocation its Pod was there all the time.
+    assert html.count('<span class="cd-nowrap">(') == 1
+    (row,) = table(cast.owner, "history-export", {"pod": "l"})
+    assert row["pods"] == "'=secret-pod; late"
+    assert row["pod_stays"] == (
+        "2026-11-10T12:01:00+00:00/2026-11-10T14:00:00+00:00; "
+        "2026-11-10T12:30:00+00:00/2026-11-10T13:30:00+00:00"
+    )
+    assert {row["pod_stays"] for row in table(cast.stranger, "history-export")} == {""}
 
 
 def test_units_say_how_many_and_what_part_of_a_piece(cast: Cast, held: Request, cluster: Cluster) -> None:
