@@ -62,6 +62,16 @@ def drawn(moment: datetime, *, zone: tzinfo | None = None) -> str:
     return timezone.localtime(moment, zone).isoformat()[: len("2026-01-31T12:00")]
 
 
+def demand_plain(found: datetime, *, zone: tzinfo) -> None:
+    """Raises UnreadableMoment for a moment that was typed without an offset in `zone`, and that `MomentField`
+    would refuse: out of the years of forms, or of two times that look the same."""
+    if not EARLIEST <= found <= LATEST:
+        raise UnreadableMoment(_("Choose a time between the years 2000 and 2999."))
+    local = found.astimezone(zone).replace(tzinfo=None)
+    if len({local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)}) > 1:
+        raise UnreadableMoment(_("The clocks go back then: that time is there twice on that day."))
+
+
 def placed(local: datetime, zone: tzinfo) -> datetime:
     """A time without an offset in a zone, in UTC; of two times that look the same the first. Raises
     UnreadableMoment for one that the clocks leave out."""

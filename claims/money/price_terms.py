@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 
 from claims.asks.reading import WHOLE, WrongValue, read_choice, read_quantity, read_text
 from claims.models import PriceRule
-from claims.money.books import CAPACITY, GATES, Book, Discount, Profiles, Rule
+from claims.money.books import CAPACITY, COUNTERS, GATES, Book, Discount, Profiles, Rule
+from inventory.identity import is_identity
 from inventory.models import DeviceProfile
 from portal import money, texts
 from portal.accounts.models import Project
@@ -210,6 +211,13 @@ def _rule(reading: _Reading, path: str, row: Mapping[str, Any]) -> Rule | None:
         for name in ("capacity", "per"):
             if found[name]:
                 reading.wrong(f"{path}.{name}", _("Only a price per unit of capacity has this."))
+    if found["use"] == PriceRule.Use.IDLE:
+        # Else the rule would be for nothing, and nobody would see why idle time has no price.
+        for name in ("device_class", "resource"):
+            if found[name]:
+                reading.wrong(f"{path}.{name}", _("What is idle was asked for by nobody: leave this empty."))
+        if found["unit"] == COUNTERS:
+            reading.wrong(f"{path}.unit", _("What is idle draws on no counters: price it by the device."))
     return Rule(**found) if reading.errors == before else None
 
 
@@ -281,9 +289,16 @@ def _expression(values: Mapping[str, Any], name: str) -> str:
     text = read_text(values, name, limit=MAX_EXPRESSION)
     if text:
         try:
-            compile_selector(text, features=GATES, enforce_estimate=True)
+            reads = compile_selector(text, features=GATES, enforce_estimate=True).reads
         except CelCompileError as error:
             raise WrongValue(error.message) from None
+        own = [read[2] for read in reads if read[0] == "attribute" and is_identity(read[2], driver=read[1])]
+        if own:
+            # It would be for nothing: what an allocation was is kept with its profile.
+            raise WrongValue(
+                _("“%(name)s” tells single devices apart; prices are for kinds of devices.")
+                % {"name": sorted(own)[0]}
+            )
     return text
 
 

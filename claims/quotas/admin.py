@@ -28,7 +28,7 @@ from inventory.models import Cluster
 from portal import money
 from portal.accounts import audit
 from portal.accounts.models import Project, User
-from portal.moments import drawn
+from portal.moments import demand_plain, drawn
 
 T = TypeVar("T")
 Kind = Quota.Kind
@@ -105,10 +105,13 @@ class _Reading:
         if self.zone is not None and stored is not None and text == drawn(stored, zone=self.zone):
             return stored
         try:
-            return parse_moment(text, end=end, zone=self.zone or UTC)
+            found = parse_moment(text, end=end, zone=self.zone or UTC)
+            if found is not None and self.zone is not None:
+                demand_plain(found, zone=self.zone)
         except ValueError as error:
             self.wrong(name, str(error))
             return None
+        return found
 
 
 def read_said(
@@ -185,7 +188,7 @@ def _currency(values: Mapping[str, object], kind: str) -> str:
         return ""
     text = read_text(values, "currency", limit=3).upper()
     try:
-        money.exponent(text)
+        money.demand_currency(text)
     except money.InvalidCurrency:
         raise WrongValue(_("Three letters, such as EUR.")) from None
     return text
