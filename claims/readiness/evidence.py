@@ -1,61 +1,56 @@
 """What the desk has seen for each point of the checklist. Nothing is asked of clusters here, nothing is
 guessed: what is not observed is not known, and what nobody can observe wants a signed note."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, Q
 from django.urls import reverse
-from django.utils import timezone
-from django.utils.formats import date_format
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from claims.models import Charge, Drill, DrillStep, GrowablePool, PoolPlan, PoolPlanEntry, Quota
+from claims.readiness.seen import (
+    MET,
+    NOTE,
+    OPEN,
+    UNKNOWN,
+    Evidence,
+    Line,
+    behind,
+    day,
+    devices_page,
+    findings_page,
+    open_findings,
+    plan_page,
+    unjudged,
+    without,
+)
 from inventory import contract as contracts
-from inventory.coverage import coverage_of
-from inventory.findings.registry import BY_KIND
+from inventory.mirror.taint_rules import Rules
+from inventory.mirror.writer import features_of
 from inventory.models import (
     CdiNode,
     Cluster,
     ClusterQueue,
     Device,
     DiagnosisTask,
-    Finding,
     MetricQuery,
     MetricSource,
     NamespaceBinding,
     Pool,
     ResourceQuota,
-    RuleState,
-    Stream,
 )
+from inventory.node_reports import patience
 from inventory.queues import device_quotas
+from inventory.telemetry.problems import ELSEWHERE
 from portal.accounts.models import ApiToken
+from portal.dra.taints import PREVENTING
+from portal.sql import chunks
 
-MET, OPEN, UNKNOWN, NOTE = "met", "open", "unknown", "note"
 BILLED = timedelta(days=30)
 FETCHED = timedelta(hours=1)
 NO_DEVICES = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-
-
-@dataclass(frozen=True)
-class Line:
-    """One thing that was seen, for people, and the page that shows more of it ("" = none)."""
-
-    text: str
-    href: str = ""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """MET, OPEN (seen to be otherwise), UNKNOWN (not observed now) or NOTE (nobody can observe it: somebody
-    has to sign), and what it follows from."""
-
-    verdict: str
-    lines: Sequence[Line] = field(default_factory=tuple)
 
 
 def install(cluster: Cluster, now: datetime) -> Evidence:
@@ -64,14 +59,14 @@ def install(cluster: Cluster, now: datetime) -> Evidence:
     if "resourceslices" not in cluster.served:
         said = _("Kubernetes %(version)s serves no resource.k8s.io.") % {"version": cluster.server_version}
         return Evidence(OPEN, (Line(said),))
-    if behind := _behind(cluster, now):
-        return behind
+    if late := behind(cluster, now):
+        return late
     rows = Device.objects.filter(pool__cluster=cluster).values("pool__driver").annotate(n=Count("pk"))
     drivers = rows.order_by("pool__driver").values_list("pool__driver", "n")
     lines = [
         Line(
             ngettext("%(driver)s: %(n)s device", "%(driver)s: %(n)s devices", n) % {"driver": driver, "n": n},
-            _devices(cluster, driver=driver),
+            devices_page(cluster, driver=driver),
         )
         for driver, n in drivers
     ]
@@ -82,11 +77,11 @@ def discovery(cluster: Cluster, now: datetime) -> Evidence:
     pools = Pool.objects.filter(cluster=cluster).count()
     said = ngettext("%(n)s pool is published.", "%(n)s pools are published.", pools) % {"n": pools}
     kinds = ("pool-incomplete", "pool-invalid", "pool-empty", "hardware-without-slice", "slice-abandoned")
-    return _without(cluster, now, kinds, Line(said))
+    return without(cluster, now, kinds, Line(said))
 
 
 def injection(cluster: Cluster, now: datetime) -> Evidence:
-    return _without(cluster, now, ("prepare-failed",))
+    return without(cluster, now, ("prepare-failed",))
 
 
 def quota(cluster: Cluster, now: datetime) -> Evidence:
@@ -128,28 +123,32 @@ def reason(cluster: Cluster, _now: datetime) -> Evidence:
     lines = []
     for plan in plans:
         text = plan.reason if plan.reason and plan.way else _("no reason is written down")
-        lines.append(Line(f"{plan.name} ({plan.get_way_display()}): {text[:200]}", _plan(plan)))
+        lines.append(Line(f"{plan.name} ({plan.get_way_display()}): {text[:200]}", plan_page(plan)))
     return Evidence(MET if all(plan.reason and plan.way for plan in plans) else OPEN, lines)
 
 
 def one_manager(cluster: Cluster, now: datetime) -> Evidence:
-    return _without(cluster, now, ("doubly-managed",))
+    return without(cluster, now, ("doubly-managed",))
 
 
 def cdi(cluster: Cluster, now: datetime) -> Evidence:
     nodes = Device.objects.filter(pool__cluster=cluster).exclude(node_name="")
     needed = set(nodes.values_list("node_name", flat=True).distinct())
-    reporting = set(
-        CdiNode.objects.filter(cluster=cluster).exclude(received_at=None).values_list("name", flat=True)
-    )
+    reports = CdiNode.objects.filter(cluster=cluster).exclude(received_at=None)
+    # One that has fallen silent reports no more.
+    reporting = {
+        name
+        for name, received, seconds in reports.values_list("name", "received_at", "interval_seconds")
+        if now <= received + patience(timedelta(seconds=seconds))
+    }
     said = _("%(n)s of %(total)s nodes with devices report their specs.") % {
         "n": len(needed & reporting),
         "total": len(needed),
     }
     line = Line(said, reverse("cdi-list"))
-    if not reporting:
+    if not reporting and not reports.exists():
         return Evidence(NOTE, (line,))
-    judged = _without(cluster, now, ("cdi-drift",), line)
+    judged = without(cluster, now, ("cdi-drift",), line)
     return judged if needed <= reporting or judged.verdict != MET else Evidence(OPEN, judged.lines)
 
 
@@ -170,7 +169,7 @@ def lifecycle(cluster: Cluster, _now: datetime) -> Evidence:
         drill = latest.get(plan.pk)
         if drill is None:
             missing = True
-            lines.append(Line(_("%(pool)s: no drill yet") % {"pool": plan.name}, _plan(plan)))
+            lines.append(Line(_("%(pool)s: no drill yet") % {"pool": plan.name}, plan_page(plan)))
             continue
         good, total = proven.get(drill.pk, (0, 0))
         missing = missing or not total or good < total
@@ -178,17 +177,17 @@ def lifecycle(cluster: Cluster, _now: datetime) -> Evidence:
             "pool": plan.name,
             "good": good,
             "all": total,
-            "day": _day(drill.finished_at),
+            "day": day(drill.finished_at),
         }
-        lines.append(Line(said, _plan(plan)))
+        lines.append(Line(said, plan_page(plan)))
     return Evidence(OPEN if missing else MET, lines)
 
 
 def queue(cluster: Cluster, now: datetime) -> Evidence:
     if not any(name.startswith("clusterqueues") for name in cluster.served):
         return Evidence(NOTE, (Line(_("The cluster has no Kueue.")),))
-    if behind := _behind(cluster, now):
-        return behind
+    if late := behind(cluster, now):
+        return late
     resources = set(PoolPlan.objects.filter(cluster=cluster).values_list("extended_resource", flat=True))
     lines, knowing = [], 0
     for found in ClusterQueue.objects.filter(cluster=cluster).order_by("name"):
@@ -231,7 +230,7 @@ def policy(cluster: Cluster, _now: datetime) -> Evidence:
     return Evidence(
         NOTE,
         (
-            Line(_("No right is missing, as of %(day)s.") % {"day": _day(cluster.contacted_at)}),
+            Line(_("No right is missing, as of %(day)s.") % {"day": day(cluster.contacted_at)}),
             Line(_("Policies cannot be read by the desk: say who applied deploy/cluster, and when.")),
         ),
     )
@@ -243,7 +242,9 @@ def monitoring(cluster: Cluster, now: datetime) -> Evidence:
     if source is None:
         return _fetched(now)
     href = reverse("monitoring-detail", args=[cluster.name])
-    queries = source.queries.filter(enabled=True, problem__isnull=True)
+    # What is not used of an answer does not make it none.
+    answered = Q(problem__isnull=True) | Q(problem__code=ELSEWHERE)
+    queries = source.queries.filter(answered, enabled=True)
     telling = queries.exclude(samples=0).count()
     devices = max(queries.filter(kind=MetricQuery.Kind.USE).values_list("matched", flat=True), default=0)
     fresh = source.answered_at is not None and source.answered_at > now - FETCHED and source.problem is None
@@ -265,7 +266,7 @@ def _fetched(now: datetime) -> Evidence:
     last = max((t.last_used_at for t in tokens if t.last_used_at), default=None)
     if last is None:
         return Evidence(OPEN, (Line(_("Nobody has fetched metrics yet.")),))
-    said = _("Metrics were fetched last on %(day)s.") % {"day": _day(last)}
+    said = _("Metrics were fetched last on %(day)s.") % {"day": day(last)}
     return Evidence(MET if last > now - FETCHED else OPEN, (Line(said),))
 
 
@@ -286,13 +287,13 @@ def way_back(cluster: Cluster, _now: datetime) -> Evidence:
     href = reverse("migration-list")
     lines = (
         Line(
-            _("A pool went to the canary on %(day)s.") % {"day": _day(canary)}
+            _("A pool went to the canary on %(day)s.") % {"day": day(canary)}
             if canary
             else _("No pool had a canary."),
             href,
         ),
         Line(
-            _("A switch was rolled back on %(day)s.") % {"day": _day(back)}
+            _("A switch was rolled back on %(day)s.") % {"day": day(back)}
             if back
             else _("No switch has ever been rolled back."),
             href,
@@ -304,89 +305,74 @@ def way_back(cluster: Cluster, _now: datetime) -> Evidence:
 def contract(cluster: Cluster, _now: datetime) -> Evidence:
     found = contracts.summary(cluster)
     href = reverse("contract-detail", args=[cluster.name])
+    gated = _gated(cluster)
     if not found.expects:
-        return Evidence(OPEN, (Line(_("The cluster has no contract that expects anything."), href),))
+        line = Line(_("The cluster has no contract that expects anything."), href)
+        return Evidence(OPEN, (line, _features(cluster), *gated))
     verdict = {contracts.MET: MET, contracts.BROKEN: OPEN}.get(found.state, UNKNOWN)
     parts = (part for part in found.parts if part.expected)
-    return Evidence(
-        verdict, [Line(f"{part.label}: {part.expected} – {part.state_label}", href) for part in parts]
-    )
+    lines = [Line(f"{part.label}: {part.expected} – {part.state_label}", href) for part in parts]
+    return Evidence(OPEN if gated else verdict, [*lines, _features(cluster), *gated])
+
+
+def _features(cluster: Cluster) -> Line:
+    """API servers do not tell their gates to everybody: what follows from version and served resources."""
+    on = features_of(cluster.server_version, served=cluster.served).gates
+    told = ", ".join(sorted(name.removeprefix("DRA") for name in on)) or "–"
+    return Line(_("On by version, and by what is served: %(features)s.") % {"features": told})
+
+
+def _gated(cluster: Cluster) -> list[Line]:
+    pools = Pool.objects.filter(cluster=cluster).exclude(missing_gate="").order_by("missing_gate")
+    counts = pools.values_list("missing_gate").annotate(n=Count("pk"))
+    return [
+        Line(
+            ngettext(
+                "%(n)s pool needs %(gate)s, which is off.", "%(n)s pools need %(gate)s, which is off.", n
+            )
+            % {"n": n, "gate": gate},
+            findings_page(cluster),
+        )
+        for gate, n in counts
+    ]
 
 
 def health(cluster: Cluster, now: datetime) -> Evidence:
     kinds = ("health-fault", "device-unhealthy")
-    if unjudged := _behind(cluster, now) or _unjudged(cluster, kinds):
-        return unjudged
-    faults = _open(cluster, kinds)
-    subjects = set(faults.values_list("subject", flat=True))
+    if blind := behind(cluster, now) or unjudged(cluster, kinds):
+        return blind
+    subjects = set(open_findings(cluster, kinds).values_list("subject", flat=True))
+    if not subjects:
+        line = Line(_("Health is observed, and no fault is open."), findings_page(cluster))
+        return Evidence(MET, (line,))
     tasks = DiagnosisTask.objects.filter(cluster=cluster, done_at=None)
     tended = set(tasks.filter(subject__in=subjects).values_list("subject", flat=True))
     said = _("Faults that are open: %(n)s; with a diagnosis task: %(tended)s.")
-    if not subjects:
-        return Evidence(MET, (Line(_("Health is observed, and no fault is open."), _findings(cluster)),))
-    line = Line(said % {"n": len(subjects), "tended": len(tended)}, _findings(cluster))
-    return Evidence(MET if tended == subjects else OPEN, (line,))
+    lines = [Line(said % {"n": len(subjects), "tended": len(tended)}, findings_page(cluster))]
+    if allotted := _allotted(cluster, subjects):
+        said = _("Not tainted, so that they are handed out again: %(devices)s.")
+        shown = ", ".join(allotted[:5]) + (", …" if len(allotted) > 5 else "")
+        lines.append(Line(said % {"devices": shown}, findings_page(cluster)))
+    return Evidence(MET if tended == subjects and not allotted else OPEN, lines)
 
 
-def drivers(_cluster: Cluster, _now: datetime) -> Evidence:
+def _allotted(cluster: Cluster, subjects: Collection[str]) -> list[str]:
+    """Those of these devices that nothing keeps from the next claim: no taint of the driver, and no rule."""
+    rules = Rules.of(cluster.pk)
+    found = []
+    for some in chunks(sorted({subject.rpartition("/")[2] for subject in subjects})):
+        rows = Device.objects.filter(cluster=cluster, name__in=some)
+        for driver, pool, name, taints in rows.values_list("pool__driver", "pool__name", "name", "taints"):
+            subject = f"{driver}/{pool}/{name}"
+            kept = any(taint.get("effect") in PREVENTING for taint in taints)
+            if subject in subjects and not kept and not rules.prevent(driver=driver, pool=pool, device=name):
+                found.append(subject)
+    return sorted(found)
+
+
+def drivers(cluster: Cluster, _now: datetime) -> Evidence:
     said = _("The desk does not read DaemonSets: list them with kubectl, and say who reviewed them.")
-    return Evidence(NOTE, (Line(said),))
-
-
-# --- helps ------------------------------------------------------------------------------------------
-
-
-def _behind(cluster: Cluster, now: datetime) -> Evidence | None:
-    """UNKNOWN, where what the mirror holds may not be told as present fact."""
-    found = coverage_of(cluster, Stream.objects.filter(cluster=cluster), now=now)
-    if found.in_step:
-        return None
-    return Evidence(UNKNOWN, (Line(_("The cluster is not in step: %(why)s.") % {"why": found.why}),))
-
-
-def _open(cluster: Cluster, kinds: Iterable[str]) -> QuerySet[Finding]:
-    found = Finding.objects.filter(cluster=cluster, kind__in=kinds, resolved_at=None)
-    return found.exclude(opened_at=None)
-
-
-def _unjudged(cluster: Cluster, kinds: Sequence[str]) -> Evidence | None:
-    """UNKNOWN, where one of these rules of findings cannot be judged now."""
-    states = {state.kind: state for state in RuleState.objects.filter(cluster=cluster, kind__in=kinds)}
-    blind = [k for k in kinds if k not in states or states[k].unknown_since or not states[k].judged_at]
-    if not blind:
-        return None
-    titles = ", ".join(str(BY_KIND[kind].label) for kind in blind)
-    return Evidence(UNKNOWN, (Line(_("Not judged now: %(rules)s.") % {"rules": titles}, _findings(cluster)),))
-
-
-def _without(cluster: Cluster, now: datetime, kinds: Sequence[str], *lines: Line) -> Evidence:
-    """MET while no finding of these kinds is open."""
-    unjudged = _behind(cluster, now) or _unjudged(cluster, kinds)
-    if unjudged:
-        return unjudged
-    told = list(lines)
-    counts = _open(cluster, kinds).values("kind").annotate(n=Count("pk")).order_by("kind")
-    for kind, n in counts.values_list("kind", "n"):
-        title = str(BY_KIND[kind].label)
-        told.append(Line(f"{title}: {n}", _findings(cluster, kind=kind)))
-    if len(told) > len(lines):
-        return Evidence(OPEN, told)
-    judged = RuleState.objects.filter(cluster=cluster, kind__in=kinds).aggregate(at=Max("judged_at"))["at"]
-    told.append(Line(_("No such finding, as of %(day)s.") % {"day": _day(judged)}, _findings(cluster)))
-    return Evidence(MET, told)
-
-
-def _day(at: datetime | None) -> str:
-    return date_format(timezone.localtime(at), "Y-m-d H:i") if at else ""
-
-
-def _devices(cluster: Cluster, **facets: str) -> str:
-    return f"{reverse('device-list')}?{urlencode({'cluster': cluster.name, **facets})}"
-
-
-def _findings(cluster: Cluster, **facets: str) -> str:
-    return f"{reverse('finding-list')}?{urlencode({'cluster': cluster.name, **facets})}"
-
-
-def _plan(plan: PoolPlan) -> str:
-    return reverse("migration-detail", args=[plan.pk])
+    names = Pool.objects.filter(cluster=cluster).order_by("driver").values_list("driver", flat=True)
+    told = ", ".join(names.distinct()) or "–"
+    known = Line(_("Drivers that publish devices here: %(names)s.") % {"names": told})
+    return Evidence(NOTE, (known, Line(said)))

@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
 from claims.models import ReadinessNote
-from claims.readiness.evidence import MET, NOTE, OPEN, UNKNOWN, Evidence
 from claims.readiness.points import BY_CODE, POINTS, Point
+from claims.readiness.seen import MET, NOTE, OPEN, UNKNOWN, Evidence
 from inventory.models import Cluster
 from portal.accounts import audit
 from portal.accounts.models import User

@@ -8,7 +8,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from claims.readiness import evidence
-from claims.readiness.evidence import Evidence
+from claims.readiness.seen import Evidence
 from inventory.models import Cluster
 
 
@@ -110,13 +110,13 @@ POINTS: tuple[Point, ...] = (
     Point(
         "contract",
         _("Versions are in the contract"),
-        _("Versions of Kubernetes, container runtime and drivers are agreed on, and kept."),
+        _("Versions of Kubernetes, container runtime and drivers are agreed on, and kept; features are on."),
         evidence.contract,
     ),
     Point(
         "health",
         _("A fault keeps work away and opens a diagnosis"),
-        _("Health is observed, and every fault has its diagnosis task."),
+        _("Health is observed, and every fault has its taint and its diagnosis task."),
         evidence.health,
     ),
     Point(

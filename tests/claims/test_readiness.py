@@ -10,11 +10,13 @@ from django.utils import timezone
 
 from claims.models import Charge, GrowablePool, PoolPlan, PoolPlanEntry, Quota, ReadinessNote
 from claims.readiness import notes
-from claims.readiness.evidence import MET, NOTE, OPEN, UNKNOWN
 from claims.readiness.points import BY_CODE, POINTS
+from claims.readiness.seen import MET, NOTE, OPEN, UNKNOWN
 from inventory.models import (
     CdiNode,
     Cluster,
+    Device,
+    DeviceTaintRule,
     DiagnosisTask,
     Finding,
     NamespaceBinding,
@@ -24,7 +26,7 @@ from inventory.models import (
 )
 from portal.accounts.models import ApiToken, AuditEntry, Project
 from tests.claims.conftest import Cast
-from tests.inventory_pages.factories import make_cluster
+from tests.inventory_pages.factories import make_cluster, make_device, make_pool
 
 pytestmark = pytest.mark.django_db
 
@@ -115,6 +117,28 @@ def test_each_fault_has_its_diagnosis(here: Cluster, now: datetime) -> None:
     assert verdict(here, "health", now) == MET
 
 
+def test_a_faulty_device_that_nothing_keeps_from_the_next_claim_leaves_the_point_open(
+    here: Cluster, now: datetime
+) -> None:
+    """Once its Pod has gone, no kubelet complains any more, and it is handed out again."""
+    device = make_device(here, "gpu-0")
+    subject = f"{device.pool.driver}/{device.pool.name}/{device.name}"
+    fault = finding(here, "device-unhealthy", now, subject=subject)
+    DiagnosisTask.objects.create(cluster=here, subject=subject, finding=fault, opened_at=now, changed_at=now)
+    assert verdict(here, "health", now) == OPEN
+    assert subject in said(here, "health", now)
+    device.taints = [{"key": "example.com/ecc", "effect": "NoSchedule"}]
+    device.save()
+    assert verdict(here, "health", now) == MET
+    Device.objects.update(taints=[{"key": "example.com/ecc", "effect": "None"}])
+    assert verdict(here, "health", now) == OPEN
+    DeviceTaintRule.objects.create(
+        cluster=here, name="ecc", uid="r", resource_version="1", selects=True, driver=device.pool.driver,
+        pool_name=device.pool.name, device_name="gpu-0", key="example.com/ecc", effect="NoExecute", spec={},
+    )  # fmt: skip
+    assert verdict(here, "health", now) == MET
+
+
 def test_every_project_of_the_cluster_is_limited(here: Cluster, project: Project, now: datetime) -> None:
     assert verdict(here, "quota", now) == NOTE
     NamespaceBinding.objects.create(
@@ -152,8 +176,16 @@ def test_reason_canary_and_way_back_come_from_the_pools_plans(here: Cluster, now
 
 def test_nodes_with_devices_report_their_cdi(here: Cluster, now: datetime) -> None:
     assert verdict(here, "cdi", now) == NOTE
-    CdiNode.objects.create(cluster=here, name="n1", created_at=now, received_at=now)
+    CdiNode.objects.create(cluster=here, name="n1", created_at=now, received_at=now, interval_seconds=600)
     assert verdict(here, "cdi", now) == MET
+    make_device(here, "gpu-0", node="n1")
+    assert verdict(here, "cdi", now) == MET
+    # What was reported once, and never since, is not under control.
+    assert "1 of 1" in said(here, "cdi", now)
+    CdiNode.objects.update(received_at=now - timedelta(days=3))
+    assert verdict(here, "cdi", now) == OPEN
+    assert "0 of 1" in said(here, "cdi", now)
+    CdiNode.objects.update(received_at=now)
     finding(here, "cdi-drift", now)
     assert verdict(here, "cdi", now) == OPEN
 
@@ -205,6 +237,12 @@ def test_the_contract_is_that_of_the_cluster(here: Cluster, cast: Cast, now: dat
     assert verdict(here, "contract", now) == UNKNOWN, "not observed yet"
     PlatformChange.objects.create(cluster=here, part="kubernetes", after=["v1.36.2"], seen_at=now)
     assert verdict(here, "contract", now) == MET
+    Cluster.objects.filter(pk=here.pk).update(server_version="v1.36.2")
+    here.refresh_from_db()
+    assert "PartitionableDevices" in said(here, "contract", now)
+    make_pool(here, missing_gate="DRAConsumableCapacity")
+    assert verdict(here, "contract", now) == OPEN
+    assert "1 pool needs DRAConsumableCapacity, which is off." in said(here, "contract", now)
 
 
 # --- somebody's word --------------------------------------------------------------------------------
