@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -114,21 +113,29 @@ def _read(text: str) -> tuple[dict[tuple[Project, str], int], list[str]]:
                 continue
             if not header:
                 header = [cell.strip().lower() for cell in cells]
-                if missing := [name for name in COLUMNS if name not in header]:
-                    return {}, [_("The column “%(name)s” is missing.") % {"name": name} for name in missing]
+                if wrong := _wrong_header(header):
+                    return {}, wrong
                 continue
             if reader.line_num > MAX_LINES:
                 return {}, [_("There are more than %(count)s lines.") % {"count": MAX_LINES}]
-            _line(reader.line_num, dict(zip(header, cells, strict=False)), projects, rows, faults)
+            _line(reader.line_num, header, cells, projects=projects, rows=rows, faults=faults)
     except csv.Error as error:
         faults.append(_("This is no CSV: %(error)s.") % {"error": error})
     # A header alone would take away what was imported before.
     return rows, faults if rows or faults else [_("There is nothing in it.")]
 
 
+def _wrong_header(header: Sequence[str]) -> list[str]:
+    if missing := [name for name in COLUMNS if name not in header]:
+        return [_("The column “%(name)s” is missing.") % {"name": name} for name in missing]
+    return [_("This column is there twice.")] if any(header.count(name) > 1 for name in COLUMNS) else []
+
+
 def _line(
     number: int,
-    cells: Mapping[str, Any],
+    header: Sequence[str],
+    cells: Sequence[str],
+    *,
     projects: Mapping[str, Project],
     rows: dict[tuple[Project, str], int],
     faults: list[str],
@@ -136,7 +143,13 @@ def _line(
     def wrong(message: str) -> None:
         faults.append(_("Line %(number)s: %(message)s") % {"number": number, "message": message})
 
-    slug, currency, typed = (str(cells.get(name) or "").strip() for name in COLUMNS)
+    if any(cell.strip() for cell in cells[len(header) :]):
+        # A decimal comma between commas would be read as a whole amount and a cell of nobody's.
+        told = {"found": len(cells), "wanted": len(header)}
+        wrong(_("The line has %(found)s cells, the header has %(wanted)s.") % told)
+        return
+    named = dict(zip(header, cells, strict=False))
+    slug, currency, typed = (named.get(name, "").strip() for name in COLUMNS)
     project = projects.get(slug)
     if project is None:
         wrong(_("there is no project “%(slug)s”.") % {"slug": slug[:60]})

@@ -61,6 +61,21 @@ def test_what_is_wrong_is_named_by_its_line_and_nothing_is_imported(cast: Cast, 
     assert list(rows) == before
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Fifty cents are lost, or a thousand.
+        "project,currency,amount\ntides,EUR,12,50\n", "project,currency,amount\ntides,EUR,1,234.00\n",
+        "project;currency;amount;amount\ntides;EUR;1;2\n",
+    ],
+)  # fmt: skip
+def test_an_amount_that_stands_in_two_cells_is_not_read_by_half(cast: Cast, text: str) -> None:
+    with pytest.raises(UnableToImport):
+        booked(cast, text)
+    # Empty cells at the end say nothing.
+    assert booked(cast, "project,currency,amount\ntides,EUR,12.50,,\n")[0][2] == 1_250
+
+
 def test_a_header_alone_takes_nothing_away(cast: Cast) -> None:
     booked(cast, "project;currency;amount\ntides;EUR;1\n")
     with pytest.raises(UnableToImport, match="nothing in it"):
