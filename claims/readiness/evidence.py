@@ -139,7 +139,7 @@ def cdi(cluster: Cluster, now: datetime) -> Evidence:
     reporting = {
         name
         for name, received, seconds in reports.values_list("name", "received_at", "interval_seconds")
-        if now <= received + patience(timedelta(seconds=seconds))
+        if received and now <= received + patience(timedelta(seconds=seconds))
     }
     said = _("%(n)s of %(total)s nodes with devices report their specs.") % {
         "n": len(needed & reporting),
