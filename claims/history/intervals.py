@@ -37,8 +37,8 @@ FIRST_YEAR, LAST_YEAR = 1970, 2999
 
 # What may be asked for, as in a query string.
 NAMES = (
-    *("project", "cluster", "product", "device", "node", "class", "kind", "person", "request", "pod"),
-    *("from", "to", "running"),
+    *("project", "cluster", "product", "device", "node", "pool", "driver", "class", "kind"),
+    *("person", "request", "pod", "from", "to", "running"),
 )
 # As forms and programs write it.
 _YES, _NO = ("1", "true", "True", "on"), ("0", "false", "False", "off")
@@ -57,6 +57,8 @@ class HistoryFilter:
     product: str = ""
     device: str = ""
     node: str = ""
+    pool: str = ""
+    driver: str = ""
     device_class: str = ""
     kind: str = ""
     # These tell who used what: they find only what the reader may see in full.
@@ -95,6 +97,8 @@ class HistoryFilter:
             product=typed["product"],
             device=typed["device"],
             node=typed["node"],
+            pool=typed["pool"],
+            driver=typed["driver"],
             device_class=typed["class"],
             kind=typed["kind"],
             person=typed["person"],
@@ -114,7 +118,8 @@ class HistoryFilter:
     @property
     def narrows_use(self) -> int:
         """How much it asks for of what the form has under "more"."""
-        return sum(bool(self.typed.get(name)) for name in ("class", "kind", "person", "request", "pod"))
+        names = ("class", "kind", "person", "request", "pod", "pool", "driver")
+        return sum(bool(self.typed.get(name)) for name in names)
 
     @property
     def narrows(self) -> bool:
@@ -187,6 +192,8 @@ def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
         "cluster__name": wanted.cluster,
         "product": wanted.product,
         "node_name": wanted.node,
+        "pool_name": wanted.pool,
+        "driver": wanted.driver,
         "device_class": wanted.device_class,
         "kind": wanted.kind,
     }

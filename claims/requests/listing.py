@@ -86,7 +86,7 @@ HISTORY = Listing(
     ),
     sort="-from",
     keeps=(
-        *("project", "product", "cluster", "node", "device", "class", "kind", "person", "request", "pod"),
-        *("from", "to", "running", "by"),
+        *("project", "product", "cluster", "node", "device", "pool", "driver", "class", "kind", "person"),
+        *("request", "pod", "from", "to", "running", "by"),
     ),
 )

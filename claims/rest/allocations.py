@@ -144,6 +144,11 @@ _FILTERS = (
     ("class", "DeviceClass."),
     ("device", "Device name or hardware id."),
     ("node", "Node name."),
+    (
+        "pool",
+        "Name of the device's pool; with `driver` and `device` one device, also where it is on no node.",
+    ),
+    ("driver", "Name of the driver."),
     ("person", "User name of who made the request; only among claims that the caller may see."),
     ("request", "Key of a request, likewise."),
     ("pod", "Name or uid of a Pod that used it, likewise."),

@@ -111,7 +111,12 @@ def device_detail(request: HttpRequest, pk: int) -> HttpResponse:
         "past": _past(device, viewer=viewer),
         "changes": changes_of(device, limit=CHANGES_SHOWN),
         "timeline_query": urlencode(
-            {"cluster": device.cluster.name, "node": device.node_name, "device": device.name}
+            {
+                "cluster": device.cluster.name,
+                "driver": device.pool.driver,
+                "pool": device.pool.name,
+                "device": device.name,
+            }
         ),
         "raw": describe.as_yaml(describe.published(device)),
     }

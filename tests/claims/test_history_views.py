@@ -108,6 +108,7 @@ def test_the_export_has_every_row_and_no_formulas(cast: Cast, held: Request) -> 
     [
         ({"product": "A100"}, 1), ({"product": "B200"}, 0), ({"project": "protein-folding"}, 2),
         ({"project": "weather-models"}, 0), ({"node": "node-a100"}, 1), ({"device": "GPU-H100-0"}, 2),
+        ({"pool": "node-a100", "driver": "gpu.nvidia.com", "device": "gpu-0"}, 1), ({"driver": "x"}, 0),
         ({"device": "gpu-0"}, 3), ({"cluster": "main"}, 3), ({"cluster": "x"}, 0), ({"running": "1"}, 0),
         ({"from": "2026-11-11"}, 0), ({"to": "2026-11-09"}, 0), ({"from": "2026-11-10T15:00Z"}, 2),
         ({"running": "0"}, 3), ({"device": "\x00"}, 3),
@@ -245,7 +246,8 @@ def test_a_pod_leads_to_what_it_had_and_a_device_to_who_had_it(cast: Cast, held:
     html = page(cast.owner, reverse("history"), {"pod": "=secret-pod"})
     assert html.count("gpu-0</a>") == 1
     assert "?pod=w" in html
-    assert "device=gpu-0" in html
+    # Of no other device that is called so: also where none is on a node.
+    assert "cluster=main&amp;driver=gpu.nvidia.com&amp;pool=node-h100&amp;device=gpu-0" in html
     assert table(cast.owner, "history-export", {"pod": "w"})[0]["pods"] == "'=secret-pod"
     assert table(cast.stranger, "history-export", {"pod": "w"}) == []
     assert table(cast.stranger, "history-export", {"person": "rhea"}) == []
