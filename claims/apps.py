@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate, post_save
+from django.db.models.signals import post_migrate, post_save, pre_save
 
 
 class ClaimsConfig(AppConfig):
@@ -12,7 +12,7 @@ class ClaimsConfig(AppConfig):
         from claims.drill.tasks import on_drill_due
         from claims.launches.tasks import on_launch_due
         from claims.ledger.exclusion import after_migrate
-        from claims.money.tasks import on_project_saved
+        from claims.money.tasks import on_project_saved, on_project_saving
         from claims.receivers import (
             on_findings_opened,
             on_metrics_read,
@@ -32,6 +32,7 @@ class ClaimsConfig(AppConfig):
         from inventory.taints.concerned import register as register_concerned
         from inventory.telemetry.signals import read as metrics_read
 
+        pre_save.connect(on_project_saving, sender="accounts.Project", dispatch_uid="claims.money.centres")
         post_save.connect(on_project_saved, sender="accounts.Project", dispatch_uid="claims.money.centres")
         post_migrate.connect(after_migrate, sender=self, dispatch_uid="ledger-exclusion")
         register(findings)

@@ -3,10 +3,11 @@
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Min, Q
 from django.utils.translation import gettext as _
 
 from claims.models import CostCentre, Statement
+from inventory.models import NamespaceBinding
 from portal import texts
 from portal.accounts import audit
 from portal.accounts.models import Project, User
@@ -45,10 +46,10 @@ def assign(
     with transaction.atomic():
         Project.objects.select_for_update().get(pk=project.pk)
         rows = list(CostCentre.objects.filter(project=project).order_by("valid_from"))
-        if not rows and project.created_at < valid_from:
+        if not rows and (since := _since(project)) < valid_from:
             rows = [
                 CostCentre.objects.create(
-                    project=project, code=project.cost_centre, valid_from=project.created_at,
+                    project=project, code=project.cost_centre, valid_from=since,
                     recorded_at=now, recorded_by=actor,
                 )
             ]  # fmt: skip
@@ -79,9 +80,25 @@ def assign(
     return made
 
 
+def remember(*, project: Project, now: datetime) -> None:
+    """The project's own field is about to be changed for the first time: what it had until now is recorded,
+    so that nothing that is past, or closed, belongs elsewhere all at once."""
+    known = Project.objects.filter(pk=project.pk).first()
+    if known is None or known.cost_centre == project.cost_centre:
+        return
+    if (since := _since(known)) >= now or CostCentre.objects.filter(project=project).exists():
+        return
+    CostCentre.objects.create(project=project, code=known.cost_centre, valid_from=since, recorded_at=now)
+
+
+def _since(project: Project) -> datetime:
+    """From when on it may have to pay: namespaces may be its own from before the desk knew it."""
+    first = NamespaceBinding.objects.filter(project=project).aggregate(first=Min("valid_from"))["first"]
+    return min(project.created_at, first or project.created_at)
+
+
 def follow(*, project: Project, now: datetime) -> None:
-    """The project's own field was changed (its form, an import): from now on it belongs there. What was
-    before is known only where something was recorded."""
+    """The project's own field was changed (its form, an import): from now on it belongs there."""
     rows = CostCentre.objects.filter(project=project)
     last = rows.filter(valid_from__lte=now).order_by("-valid_from").first()
     if last is None or last.code == project.cost_centre:

@@ -122,6 +122,14 @@ def _fingerprint() -> str:
     return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
+def on_project_saving(
+    *, instance: Project, update_fields: Collection[str] | None = None, **_kwargs: Any
+) -> None:
+    """What a project's cost centre was until now is known until it is overwritten."""
+    if instance.pk is not None and (update_fields is None or "cost_centre" in update_fields):
+        centres.remember(project=instance, now=timezone.now())
+
+
 def on_project_saved(
     *, instance: Project, created: bool, update_fields: Collection[str] | None = None, **_kwargs: Any
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 
 from claims.history.curves import us
-from claims.models import Allocation, Charge, CostCentre, LedgerCursor
+from claims.models import Allocation, Charge, CostCentre, LedgerCursor, Price, PriceBook, PriceDiscount
 from claims.money import closing
 from claims.money.books import Centres
 from claims.money.centres import assign, settle
@@ -18,8 +18,9 @@ from claims.money.idle_cost import pass_on
 from claims.money.rated import rate_month
 from claims.money.rating import content_of
 from claims.money.tasks import rate_changed
-from inventory.models import Observation
+from inventory.models import NamespaceBinding, Observation
 from portal.accounts.models import Project, User
+from portal.accounts.projects import change_project
 from tests.claims.test_statements import APRIL, HOUR, MARCH, T0, ada, closed, finn, leo, tides, told, used
 
 __all__ = ["ada", "finn", "leo", "tides", "used"]
@@ -40,6 +41,29 @@ def test_a_move_that_was_planned_is_shown_when_it_is_due_and_not_taken_back(
     assert tides.cost_centre == "ICE"
     assert settle(now=T0 + 10 * HOUR) == 0
     assert CostCentre.objects.filter(project=tides).count() == 2
+
+
+def test_another_cost_centre_typed_into_the_form_is_none_of_what_is_past(
+    tides: Project, used: list[Allocation], ada: User
+) -> None:
+    book = PriceBook.objects.create(name="less", currency="EUR", valid_from=T0 - HOUR)
+    Price.objects.create(book=book, per_hour=Decimal(1))
+    PriceDiscount.objects.create(book=book, position=0, cost_centre="GEO", percent=Decimal(50))
+    closed(tides, ada)
+    # The namespace was its own before the desk knew the project.
+    NamespaceBinding.objects.create(
+        cluster=used[0].cluster, namespace="n", project=tides, valid_from=T0 - 999 * HOUR
+    )
+    change_project(
+        project=tides, name="Tides", description="", cost_centre="ICE", actor=ada,
+        now=datetime(2026, 4, 3, tzinfo=UTC),
+    )  # fmt: skip
+    rate_month(month=MARCH, zone=UTC)
+    assert not Charge.objects.filter(kind=Charge.Kind.CORRECTION).exists()
+    centres = Centres()
+    known = CostCentre.objects.get(project=tides, code="ICE").valid_from
+    moments = (T0 - 999 * HOUR, T0, known - timedelta(seconds=1), known)
+    assert [centres.of(tides.pk, at) for at in moments] == ["GEO", "GEO", "GEO", "ICE"]
 
 
 def test_what_comes_late_is_charged_in_months_long_past_too(tides: Project, used: list[Allocation]) -> None:
