@@ -3,7 +3,7 @@ charges and lines are kept with a digest over them, and the database refuses to 
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
-from claims.models import Adjustment, Charge, Dispute, Statement, StatementLine
+from claims.models import Adjustment, Charge, Dispute, PriceBook, Statement, StatementLine
 from claims.money import announcing
 from claims.money.idle_cost import is_passed_on, pass_on_anew, rate_idle
 from claims.money.months import Month
@@ -87,10 +87,13 @@ def close(
     now: datetime,
     source_ip: str | None = None,
     rated: bool = False,
+    books: Collection[int] | None = None,
 ) -> Statement:
     """Close a statement that is in review, for good; its month is rated once more before (unless it has just
-    been `rated`). Raises UnableToMove while something about it is undecided."""
+    been `rated`, by these price `books`). Raises UnableToMove while something about it is undecided, and
+    where another book was published in between."""
     if not rated:
+        books = _books()
         rate_month(month=month, zone=zone)
         announcing.corrections(month=month, now=now)
         passed_on = is_passed_on(month=month)
@@ -103,6 +106,8 @@ def close(
         row = Statement.objects.select_for_update().filter(project=project, month=str(month)).first()
         if row is None or row.state != State.REVIEW:
             raise UnableToMove(_wrong_state(row))
+        if books is not None and books != _books():
+            raise UnableToMove(_("It has moved on meanwhile. Look at it again."))
         if Adjustment.objects.filter(
             project=project, month=str(month), state=Adjustment.State.PROPOSED
         ).exists():
@@ -149,6 +154,7 @@ def move_all(
         Statement.objects.filter(month=str(month)).values_list("project_id", "state")
     )
     moved, refused = 0, []
+    books = _books()
     if action == "close":
         rate_month(month=month, zone=zone)
         announcing.corrections(month=month, now=now)
@@ -164,7 +170,7 @@ def move_all(
         }  # fmt: skip
         try:
             if action == "close":
-                close(**common, rated=True)
+                close(**common, rated=True, books=books)
             else:
                 move(**common, action=action)
         except UnableToMove as unable:
@@ -172,6 +178,10 @@ def move_all(
         else:
             moved += 1
     return moved, refused
+
+
+def _books() -> set[int]:
+    return set(PriceBook.objects.values_list("pk", flat=True))
 
 
 def digest(charges: Any, lines: Sequence[Line]) -> str:

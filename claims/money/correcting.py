@@ -2,7 +2,7 @@
 that refer to what they correct. What was closed is only read.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -69,10 +69,24 @@ def correct(
             key = charge.source, charge.project_id, charge.currency
             sums[key] += charge.amount() or 0
             first.setdefault(key, charge)
+    keys = old.keys() | new.keys() | told.keys()
+    priced = Counter((source, payer) for source, payer, currency in keys if currency)
     return sum(
-        _one_correction(key, new[key] - old[key], first.get(key), told[key], month=month, closed=closed)
-        for key in old.keys() | new.keys() | told.keys()
-    )
+        _one_correction(
+            key, new[key] - old[key], first.get(key), told[key],
+            month=month, closed=closed, apart=_apart(key[2]) if priced[key[:2]] > 1 else 0,
+        )
+        for key in keys
+    )  # fmt: skip
+
+
+def _apart(currency: str) -> int:
+    """Microseconds by which corrections of one use in several currencies begin apart: what begins at the same
+    instant would be the same charge."""
+    told = 0
+    for letter in currency:
+        told = told * 32 + ord(letter) % 32
+    return told
 
 
 def _one_correction(
@@ -83,6 +97,7 @@ def _one_correction(
     *,
     month: Month,
     closed: Collection[tuple[int | None, str]],
+    apart: int,
 ) -> bool:
     """Whether it became another."""
     kept = sum((row.fixed or 0 for row in told if row.closed), start=Fraction(0))
@@ -107,6 +122,9 @@ def _one_correction(
         origin_id=first.pk if first.kind in _CORRECTED else first.origin_id,
         note=str(month),
     )
+    if first.kind in _CORRECTED:
+        charge.started_us += apart
+        charge.ended_us = max(charge.started_us, charge.ended_us)
     charge.content = content_of(charge)
     charge.save()
     return True

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from claims.models import Price, PriceBook, PriceDiscount, PriceRule, Statement
 from claims.money.price_terms import Terms
+from claims.money.shutting import write_alone
 from portal import money
 from portal.accounts import audit
 from portal.accounts.models import User
@@ -41,13 +42,13 @@ def add_book(
         raise UnableToAddBook(str(error)) from error
     if not rows:
         raise UnableToAddBook(_("A price book needs at least one price."))
-    _check_nothing_is_closed(valid_from)
     prices = [_price(row, number) for number, row in enumerate(rows, start=1)]
     targets = [(price.device_class, price.product) for price in prices]
     if twice := next((target for target in targets if targets.count(target) > 1), None):
         raise UnableToAddBook(_("Two prices are for the same: %(target)s.") % {"target": twice})
     try:
         with transaction.atomic():
+            _check_nothing_is_closed(valid_from)
             book = PriceBook.objects.create(name=name[:80], currency=currency, valid_from=valid_from)
             for price in prices:
                 price.book = book
@@ -74,9 +75,9 @@ def publish(
 ) -> PriceBook:
     """Put a book into force from `valid_from` on, for good. What is closed was rated by other books, so it
     begins no earlier than the last closed month ends. Raises UnableToAddBook."""
-    _check_nothing_is_closed(valid_from)
     try:
         with transaction.atomic():
+            _check_nothing_is_closed(valid_from)
             book = PriceBook.objects.create(
                 name=terms.name,
                 currency=terms.currency,
@@ -118,7 +119,9 @@ def publish(
 
 
 def _check_nothing_is_closed(valid_from: datetime) -> None:
-    """Raises UnableToAddBook where what is closed would have been rated by the book."""
+    """Raises UnableToAddBook where what is closed would have been rated by the book. Nobody closes anything
+    until the transaction ends."""
+    write_alone()
     closed = Statement.objects.filter(state=Statement.State.CLOSED).order_by("-ends_at").first()
     if closed is not None and valid_from < closed.ends_at:
         raise UnableToAddBook(

@@ -124,6 +124,24 @@ def test_a_closed_month_is_corrected_in_the_next_open_one(cluster: Cluster, tide
     assert total(kind="usage") + total(kind="correction") == 0
 
 
+def test_a_correction_into_another_currency_is_one_of_each(cluster: Cluster, tides: Project) -> None:
+    hold(cluster, T0 + HOUR, T0 + 10 * HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    close(tides)
+    # As if it had been published at the moment of closing.
+    dollars = PriceBook.objects.create(name="$", currency="USD", valid_from=T0)
+    Price.objects.create(book=dollars, per_hour=Decimal(4))
+    for _again in range(2):
+        rate_month(month=MARCH, zone=UTC)
+        found = [(c.currency, c.fixed) for c in Charge.objects.filter(kind="correction")]
+        assert sorted(found) == [("EUR", -27), ("USD", 36)]
+    close(tides, MARCH.next())
+    Allocation.objects.all().delete()
+    for _again in range(2):
+        rate_month(month=MARCH, zone=UTC)
+        assert total(currency="USD") == 0
+
+
 def test_a_correction_that_proves_wrong_goes_away_while_it_is_open(cluster: Cluster, tides: Project) -> None:
     row = hold(cluster, T0, T0 + 10 * HOUR, project=tides)
     rate_month(month=MARCH, zone=UTC)

@@ -352,3 +352,22 @@ def test_a_wrong_draft_is_kept_and_named(client: Client, ada: User) -> None:
     assert wrong.status_code == 422
     assert client.post(answer["Location"], {"version": "3", "valid_from": "2026-12-01"}).status_code == 303
     assert PriceBook.objects.get().rules.get().per_hour == Decimal("1.5")
+
+
+def test_a_book_that_is_published_while_a_month_is_closed_closes_nothing_by_other_prices(
+    tides: Project, used: list[Allocation], finn: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common: dict[str, Any] = {"month": MARCH, "zone": UTC, "actor": finn, "now": APRIL}
+    closing.move(project=tides, **common, action="review")
+
+    def rate_and_publish(*, month: Month, zone: Any) -> None:
+        rate_month(month=month, zone=zone)
+        book = PriceBook.objects.create(name="late", currency="EUR", valid_from=T0 - HOUR)
+        Price.objects.create(book=book, per_hour=Decimal(2))
+
+    monkeypatch.setattr(closing, "rate_month", rate_and_publish)
+    with pytest.raises(UnableToMove, match="moved on"):
+        closing.close(project=tides, **common)
+    monkeypatch.setattr(closing, "rate_month", rate_month)
+    closing.close(project=tides, **common)
+    assert told(tides).totals == {"EUR": Decimal("2.00")}
