@@ -22,6 +22,8 @@ from benchmarks._bench import clock, desk, load, memory_mib, peak_mib, profiled
 MONTH = datetime(2026, 10, 1, tzinfo=UTC)
 NEXT_MONTH = datetime(2026, 11, 1, tzinfo=UTC)
 PROJECTS = 40
+# Eight on each of 5,000 nodes.
+DEVICES = 40_000
 LOT = 20_000
 TARGET_MIB = 100
 
@@ -141,12 +143,14 @@ def _uses(cluster: Any, book: Any, projects: list[Any], count: int) -> Iterator[
     step = timedelta(days=27) / max(count, 1)
     for number in range(count):
         start = MONTH + number * step
-        end = start + timedelta(seconds=60 + number % 86_400, microseconds=number % 1_000_000)
+        lasts = timedelta(seconds=60 + number % 86_400, microseconds=number % 1_000_000)
+        # Until the same device is taken again, at most: who has one whole has it alone.
+        end = start + min(lasts, DEVICES * step)
         common: dict[str, Any] = {
             "claim_uid": f"{number:08x}-0000-4000-8000-000000000000", "epoch": 1, "driver": "gpu.example.com",
-            "pool_name": f"node-{number % 5_000:05}", "device_name": f"gpu-{number % 8}",
+            "pool_name": f"node-{number % 5_000:05}", "device_name": f"gpu-{number // 5_000 % 8}",
             "device_class": "gpu.example.com", "product": f"Accelerator {number % 24:02}",
-            "hardware_id": f"GPU-{number % 40_000:08}",
+            "hardware_id": f"GPU-{number % DEVICES:08}",
         }  # fmt: skip
         project = projects[number % len(projects)]
         allocation = Allocation(
