@@ -8,14 +8,14 @@ from typing import Any
 from celery import shared_task
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import Count, Max
+from django.db.models import Count, Max, Min
 from django.utils import timezone
 
-from claims.models import ChargeMonth, CostCentre, PriceBook, Statement
+from claims.models import Allocation, ChargeMonth, CostCentre, PriceBook, Statement
 from claims.money import announcing, budgets, centres, rollup, touched
 from claims.money.correcting import closed_from
 from claims.money.idle_cost import rate_idle
-from claims.money.months import Month, zone_named
+from claims.money.months import Month, months, zone_named
 from claims.money.rated import Rated, rate_claims, rate_month
 from inventory.models import NamespaceBinding
 from portal.accounts.models import Project
@@ -58,7 +58,7 @@ def rate_changed(*, now: datetime) -> list[Month]:
         month = month.previous()
     # Earlier months change seldom: by what comes late, or by a binding that is entered for long ago. What was
     # used then was not idle.
-    for earlier in _charged(before=month.next()):
+    for earlier in _earlier(before=month.next(), zone=zone):
         if not cache.add(f"claims:late:{earlier}", 1, timeout=LATE_EVERY):
             continue
         told = _rate(earlier, (_fingerprint(), ""), written, zone=zone, now=now)
@@ -95,7 +95,8 @@ def _rate(
 def _forget(written: dict[int, int], *, now: datetime, zone: tzinfo) -> None:
     """What every month has seen of the ledger need not be kept in mind; earlier ones see it once a day."""
     seen = dict(written)
-    for state in cache.get_many([_key(month) for month in _charged(before=Month.of(now, zone))]).values():
+    earlier = _earlier(before=Month.of(now, zone), zone=zone)
+    for state in cache.get_many([_key(month) for month in earlier]).values():
         if isinstance(state, tuple):
             seen = {cluster: min(number, state[1].get(cluster, 0)) for cluster, number in seen.items()}
     touched.forget(seen)
@@ -105,10 +106,16 @@ def _key(month: Month) -> str:
     return f"claims:rated:{month}"
 
 
-def _charged(*, before: Month) -> list[Month]:
-    """Months before that one that have charges, the latest first."""
-    known = ChargeMonth.objects.filter(month__lt=str(before)).order_by("-month")
-    return [Month.parse(month) for month in known.values_list("month", flat=True)]
+def _earlier(*, before: Month, zone: tzinfo) -> list[Month]:
+    """Months before that one that have charges, and all since something was held that had a price: what a
+    cluster has held when it is added was allocated long ago. The latest first."""
+    charged = ChargeMonth.objects.filter(month__lt=str(before)).values_list("month", flat=True)
+    found = {Month.parse(month) for month in charged}
+    held = Allocation.objects.order_by("started_at").values_list("started_at", flat=True).first()
+    priced = PriceBook.objects.aggregate(first=Min("valid_from"))["first"]
+    if held is not None and priced is not None:
+        found.update(months(max(held, priced), before.start(zone), zone))
+    return sorted(found, reverse=True)
 
 
 def _fingerprint() -> str:

@@ -9,7 +9,16 @@ import pytest
 from django.core.cache import cache
 
 from claims.history.curves import us
-from claims.models import Allocation, Charge, CostCentre, LedgerCursor, Price, PriceBook, PriceDiscount
+from claims.models import (
+    Allocation,
+    Charge,
+    ChargeMonth,
+    CostCentre,
+    LedgerCursor,
+    Price,
+    PriceBook,
+    PriceDiscount,
+)
 from claims.money import closing
 from claims.money.books import Centres
 from claims.money.centres import assign, settle
@@ -79,6 +88,18 @@ def test_what_comes_late_is_charged_in_months_long_past_too(tides: Project, used
     cache.delete(f"claims:late:{MARCH}")
     assert MARCH in rate_changed(now=autumn)
     assert told(tides).totals["EUR"] == before + Decimal("9.67")
+    cache.clear()
+
+
+def test_what_was_held_long_before_anybody_looked_is_charged_too(
+    tides: Project, used: list[Allocation]
+) -> None:
+    """A cluster is added that has held devices since before the desk was there."""
+    cache.clear()
+    Charge.objects.all().delete()
+    ChargeMonth.objects.all().delete()
+    rate_changed(now=datetime(2026, 9, 5, tzinfo=UTC))
+    assert told(tides).totals == {"EUR": Decimal("1.00")}
     cache.clear()
 
 
