@@ -39,6 +39,10 @@ def item_of(raw: bytes, *, resource: Resource, deleted: bool = False) -> Item | 
         return Unreadable(str(error)[:500])
     if not metadata.name or len(metadata.name) > 253 or len(metadata.namespace or "") > 63:
         return Unreadable("metadata.name is missing or too long")
+    told = (metadata.name, metadata.namespace, metadata.uid, metadata.resource_version)
+    # No text of a database has one: under such a name not even the problem could be noted.
+    if any("\0" in text for text in told if text):
+        return Unreadable("metadata has a NUL in a name")
     return Item(
         namespace=(metadata.namespace or "") if resource.namespaced else "",
         name=metadata.name,
