@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Count, F, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Min, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce, Greatest, Least
 from django.http import Http404
 from django.utils.translation import gettext as _
@@ -134,12 +134,26 @@ def hours(time: Fraction) -> Decimal:
 def charges_of(wanted: Wanted, *, viewer: User, now: datetime) -> QuerySet[Charge]:
     """The charges that the reader may see, with `time` (see `clipped`) and `who`, which is empty where the
     reader may not know persons. Raises Http404 for a project that is none of theirs."""
-    rows = clipped(
-        permitted(Charge.objects.all(), wanted, viewer),
-        start_us=us(wanted.period.start),
-        end_us=wanted.end_us(now),
-    )
+    start, end = us(wanted.period.start), wanted.end_us(now)
+    rows = clipped(permitted(Charge.objects.all(), wanted, viewer), start_us=start, end_us=end)
+    if (first := _begins(wanted, start, end)) is not None:
+        # The index in the order of the answer is read from there, not from when anything was charged first.
+        rows = rows.filter(started_us__gte=first)
     return rows.annotate(who=_who(viewer))
+
+
+def _begins(wanted: Wanted, start: int, end: int) -> int | None:
+    """A time before which no charge begins that is wanted; None = it is not known."""
+    near = months_within(start, end, wanted.zone, billed=wanted.billed)
+    if not near:
+        return None
+    # Rated in another zone, months began two days earlier at most.
+    first = us(Month.parse(near[0]).start(wanted.zone) - timedelta(days=2))
+    if start >= first:
+        return first
+    # Amounts that no time makes are billed whenever they were.
+    fixed = Charge.objects.filter(fixed__isnull=False, month__in=near).aggregate(first=Min("started_us"))
+    return min(first, fixed["first"] or first)
 
 
 def permitted(rows: QuerySet[Any], wanted: Wanted, viewer: User) -> QuerySet[Any]:

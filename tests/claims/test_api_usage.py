@@ -121,6 +121,29 @@ def test_charges_paged_and_streamed_come_to_the_same(month: Cast) -> None:
     assert (credit["amount"], credit["note"]) == ("-3.333333", "'=SUM(A1)")
 
 
+@pytest.mark.parametrize(
+    ("query", "kinds"),
+    [
+        ("billed=2026-01", ["correction", *["usage"] * 6, "credit"]), (JANUARY, [*["usage"] * 6, "credit"]),
+        ("from=2025-11-01&to=2025-11-30", ["correction"]), ("billed=2025-11", []),
+    ],
+)  # fmt: skip
+def test_what_corrects_an_earlier_time_is_among_the_charges_that_it_is_billed_with(
+    month: Cast, query: str, kinds: list[str]
+) -> None:
+    """Amounts that no time makes are billed long after they were."""
+    at = int(datetime(2025, 11, 5, tzinfo=UTC).timestamp()) * 10**6
+    late = Charge(
+        kind=Charge.Kind.CORRECTION, source="late", month="2026-01", started_us=at, ended_us=at,
+        project=month.project, currency="EUR", quantity="1", fixed="7/3", note="2025-11",
+    )  # fmt: skip
+    late.content = content_of(late)
+    late.save()
+    rows = pages(month.finance, ROWS, f"{query}&limit=3")
+    assert sorted(row["kind"] for row in rows) == sorted(kinds)
+    assert exact(rows) == exact(usage(month.finance, query)["totals"])
+
+
 def test_the_first_page_of_charges_tells_what_all_pages_come_to(month: Cast) -> None:
     first = get(month.finance, ROWS, f"{JANUARY}&limit=2").json()
     told = usage(month.finance, JANUARY)
