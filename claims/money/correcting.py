@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from claims.models import Charge, Statement
 from claims.money.months import Month
 from claims.money.rating import CONTENT, content_of
+from claims.money.removing import remove, spoken_of
 from portal.sql import chunks
 
 AT_ONCE = 1_000
@@ -107,7 +108,10 @@ def _one_correction(
         return False
     if first is None:
         first = told[0]
-    Charge.objects.filter(pk__in=[row.pk for row in pending]).delete()
+    pks = {row.pk for row in pending}
+    # What is disputed becomes another, and stays what is disputed.
+    same = min(spoken_of(pks), default=None) if difference else None
+    remove(pks - {same})
     if not difference:
         return True
     billed = month.next()
@@ -116,6 +120,7 @@ def _one_correction(
     values = {name: getattr(first, name) for name in CONTENT if name not in _OWN}
     charge = Charge(
         **values,
+        pk=same,
         kind=Charge.Kind.CORRECTION,
         month=str(billed),
         fixed=difference,  # type: ignore[misc] # the field takes fractions

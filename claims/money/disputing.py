@@ -6,6 +6,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from claims.models import Charge, Dispute, DisputeEntry
+from claims.money.shutting import write_alone
 from portal import access
 from portal.accounts import audit
 from portal.accounts.models import User
@@ -30,6 +31,10 @@ def open_dispute(
     said = _said(text)
     try:
         with transaction.atomic():
+            # What is disputed is not taken away; whoever rates looks for that, and meanwhile it may be gone.
+            write_alone()
+            if not Charge.objects.filter(pk=charge.pk, project=charge.project).exists():
+                raise UnableToDispute(_("It has moved on meanwhile. Look at it again."))
             dispute = Dispute.objects.create(
                 project=charge.project, charge=charge, opened_at=now, opened_by=actor
             )

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from claims.history.curves import moment, us
@@ -25,6 +26,7 @@ from claims.money.books import IDLE, Kind, PriceList, price_list
 from claims.money.correcting import AT_ONCE, Key, closed_from, correct, corrections_of
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
+from claims.money.removing import remove, spoken_of
 from claims.money.shutting import write_alone
 from inventory.models import Cluster, Device, DeviceProfile
 from portal import bulk
@@ -240,8 +242,18 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
     with transaction.atomic():
         write_alone()
         _demand_open(month)
-        Charge.objects.filter(kind=Charge.Kind.SHARED, month=str(month)).delete()
-        bulk.append(rows)
+        before = Charge.objects.filter(kind=Charge.Kind.SHARED, month=str(month))
+        disputed = {
+            (row.source, row.project_id): row.pk for row in before.filter(pk__in=spoken_of(_pks(before)))
+        }
+        for row in rows:
+            row.pk = disputed.get((row.source, row.project_id))
+        again = {row.pk for row in rows}
+        remove(_pks(before) - again)
+        for row in rows:
+            if row.pk is not None:
+                row.save()
+        bulk.append([row for row in rows if row.pk is None])
         audit.record_named(
             now=now,
             actor=actor,
@@ -252,6 +264,10 @@ def pass_on(*, month: Month, zone: tzinfo, actor: User, now: datetime) -> int:
             after={"charges": len(rows), "cost": {c: str(cost) for c, cost in idle_cost.items()}},
         )
     return len([row for row in rows if row.project_id is not None])
+
+
+def _pks(charges: QuerySet[Charge]) -> set[int]:
+    return set(charges.values_list("pk", flat=True))
 
 
 def _demand_open(month: Month) -> None:

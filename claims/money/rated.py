@@ -21,7 +21,8 @@ from claims.money.books import IDLE, PriceList, price_list
 from claims.money.correcting import Key, closed_from, correct, corrections_of
 from claims.money.months import Month
 from claims.money.ownership import Owners
-from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, content_of, source_of
+from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, source_of
+from claims.money.removing import remove
 from claims.money.shutting import write_alone
 from claims.requests.manifests import hold_name
 from portal import bulk
@@ -137,11 +138,15 @@ class _Work:
         closed = closed_from(self.month)
         payers = {payer for payer, month in closed if month == str(self.month)}
         stored: dict[Key, tuple[int, str]] = {}
+        # What stays, for somebody speaks of it, and comes to nothing already.
+        nothing: set[Key] = set()
         for chunk in chunks(sorted(sources), CHUNK):
             rows = Charge.objects.filter(kind=Charge.Kind.USAGE, month=str(self.month), source__in=chunk)
-            columns = ("source", "started_us", "project_id", "pk", "content")
-            for source, start, project, pk, content in rows.values_list(*columns):
+            columns = ("source", "started_us", "project_id", "pk", "content", "ended_us")
+            for source, start, project, pk, content, end in rows.values_list(*columns):
                 stored[source, start, project] = pk, content
+                if end == start:
+                    nothing.add((source, start, project))
         frozen = {key: told for key, told in stored.items() if key[2] in payers}
         late = {key: charge for key, charge in wanted.items() if key[2] in payers}
         fresh, changed = [], []
@@ -155,10 +160,12 @@ class _Work:
             elif old[1] != charge.content:
                 charge.pk = old[0]
                 changed.append(charge)
-        gone = [told[0] for key, told in stored.items() if key not in wanted and key not in frozen]
+        kept = wanted.keys() | frozen.keys() | nothing
+        gone = [told[0] for key, told in stored.items() if key not in kept]
         if fresh or changed or gone:
             rollup.stale(self.month)
-        self._remove(gone)
+        remove(gone)
+        self.told.removed += len(gone)
         bulk.overwrite(changed, _FIELDS)
         bulk.append(fresh)
         self.told.added += len(fresh)
@@ -168,23 +175,6 @@ class _Work:
             self.told.corrected += correct(
                 month=self.month, closed=closed, frozen=frozen, late=late, sources=sources
             )
-
-    def _remove(self, gone: Sequence[int]) -> None:
-        """What a dispute or a correction speaks of stays, without any time."""
-        if not gone:
-            return
-        self.told.removed += len(gone)
-        named = Charge.objects.filter(pk__in=gone)
-        spoken_of = set(
-            named.filter(Q(disputes__isnull=False) | Q(followed_by__isnull=False)).values_list(
-                "pk", flat=True
-            )
-        )
-        for charge in Charge.objects.filter(pk__in=spoken_of):
-            charge.ended_us = charge.started_us
-            charge.content = content_of(charge)
-            charge.save(update_fields=["ended_us", "content"])
-        named.exclude(pk__in=spoken_of).delete()
 
 
 def stays_of(rows: Sequence[Row], prices: PriceList) -> Stays:

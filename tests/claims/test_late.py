@@ -22,6 +22,7 @@ from claims.models import (
 from claims.money import closing
 from claims.money.books import Centres
 from claims.money.centres import assign, settle
+from claims.money.disputing import answer, open_dispute
 from claims.money.explaining import explain
 from claims.money.idle_cost import pass_on
 from claims.money.rated import rate_month
@@ -118,6 +119,12 @@ def test_idle_cost_is_passed_on_by_what_was_used_in_the_end(
     pass_on(month=MARCH, zone=UTC, actor=finn, now=APRIL)
     shared = Charge.objects.filter(kind=Charge.Kind.SHARED)
     assert {charge.project: charge.fixed for charge in shared} == {tides: 30, None: -30}
+    # What a project disputes of it hinders nobody.
+    disputed = shared.get(project=tides)
+    answer(
+        dispute=open_dispute(charge=disputed, text="No.", actor=finn, now=APRIL), state="rejected",
+        text="Yes.", actor=finn, now=APRIL,
+    )  # fmt: skip
     # It turns out that somebody else used as much.
     Allocation.objects.filter(pk__in=[row.pk for row in used[:2]]).delete()
     Allocation.objects.create(

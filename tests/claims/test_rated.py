@@ -15,6 +15,7 @@ from claims.models import (
     Charge,
     Consumer,
     CostCentre,
+    Dispute,
     Price,
     PriceBook,
     PriceRule,
@@ -24,6 +25,7 @@ from claims.models import (
 from claims.money import rated
 from claims.money.books import Centres
 from claims.money.charges import charges, charges_of_request
+from claims.money.disputing import open_dispute
 from claims.money.months import Month
 from claims.money.rated import rate_claims, rate_month
 from claims.requests.running import running
@@ -140,6 +142,24 @@ def test_a_correction_into_another_currency_is_one_of_each(cluster: Cluster, tid
     for _again in range(2):
         rate_month(month=MARCH, zone=UTC)
         assert total(currency="USD") == 0
+
+
+def test_a_correction_that_is_disputed_still_becomes_another(cluster: Cluster, tides: Project) -> None:
+    row = hold(cluster, T0, T0 + 10 * HOUR, project=tides)
+    rate_month(month=MARCH, zone=UTC)
+    close(tides)
+    lea = User.objects.create(username="lea")
+    for hours in (12, 13, 10, 9):
+        row.ended_at = T0 + hours * HOUR
+        row.save()
+        rate_month(month=MARCH, zone=UTC)
+        found = Charge.objects.get(kind="correction")
+        assert found.fixed == 3 * (hours - 10)
+        dispute = Dispute.objects.filter(state="open").first()
+        assert dispute is None or dispute.charge == found
+        if dispute is None:
+            open_dispute(charge=found, text="No.", actor=lea, now=T0)
+    assert rate_month(month=MARCH, zone=UTC).nothing
 
 
 def test_a_correction_that_proves_wrong_goes_away_while_it_is_open(cluster: Cluster, tides: Project) -> None:
