@@ -107,13 +107,14 @@ def look(rounds: int) -> None:
     whole = f"from={MONTH:%Y-%m}-01&to={MONTH:%Y-%m}-31"
     pages = {
         "history": "/history/",
-        "history, page 1000": "/history/?page=1000",
+        "history, last page": "/history/?page=200",
         "history, one project": "/history/?project=project-007",
         "history, a project in a day": f"/history/?project=project-007&{day}",
         "history, one device": f"/history/?device={device.hardware_id}",
         "history, one node": f"/history/?node={device.node_name}",
         "history, a day": f"/history/?{day}",
         "history, an early day": "/history/?from=2025-02-07&to=2025-02-07",
+        "history, a day half way": "/history/?from=2025-11-07&to=2025-11-07",
         "history, a product": "/history/?product=Accelerator+03",
         "history, a cluster": "/history/?cluster=cluster-03",
         "history, still running": "/history/?running=1",

@@ -301,9 +301,20 @@ class ListState:
                 order.append(by.desc() if down else by.asc())
         return rows.order_by(*order, "-pk" if self.descending else "pk")
 
-    def page(self, rows: "QuerySet[M]", *, size: int = PAGE_SIZE, at_most: int | None = None) -> "Page[M]":
-        """The page of these (narrowed) rows that was asked for, in order; of the first `at_most`."""
-        return paged(self.ordered(rows), size=size, at_most=at_most).get_page(self.page_asked)
+    def page(
+        self,
+        rows: "QuerySet[M] | Sequence[QuerySet[M]]",
+        *,
+        size: int = PAGE_SIZE,
+        at_most: int | None = None,
+    ) -> "Page[M]":
+        """The page of these (narrowed) rows that was asked for, in order; of the first `at_most`. Rows in
+        parts are for a list of one order: each part comes wholly before the next, or after it where the order
+        is turned round."""
+        parts = [rows] if isinstance(rows, QuerySet) else rows
+        turned = self.descending != self.listing.sort.startswith("-")
+        ordered = [self.ordered(part) for part in (reversed(parts) if turned else parts)]
+        return paged(ordered, size=size, at_most=at_most).get_page(self.page_asked)
 
     def facets(self, rows: "QuerySet[Any]") -> list[Facet]:
         """Every facet with the counts that the other choices leave, of rows that are not narrowed yet; one

@@ -6,6 +6,7 @@ Counting all rows of a list that grows for years takes longer each year. Such a 
 number; of what comes after that only is told that there is more, and the order turned round leads to it.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -18,16 +19,61 @@ SHALLOW = 500
 MANY = 1_000
 
 
-def paged(rows: "QuerySet[M]", *, size: int, at_most: int | None = None) -> "Paginator[M]":
-    """Pages of ordered rows; of the first `at_most` of them where that is given, see `has_more`."""
-    counted: Any = NearerEnd(rows, at_most=at_most)
+def paged(
+    rows: "QuerySet[M] | Sequence[QuerySet[M]]", *, size: int, at_most: int | None = None
+) -> "Paginator[M]":
+    """Pages of ordered rows, or of several querysets one after the other; of the first `at_most` rows where
+    that is given, see `has_more`."""
+    parts = [rows] if isinstance(rows, QuerySet) else rows
+    counted: Any = OneAfterAnother(parts, at_most=at_most)
     return Paginator(counted, size)
 
 
 def has_more(page: "Page[Any]") -> bool:
     """Whether there are more rows than the pages have: their number is not known then."""
     rows = page.paginator.object_list
-    return isinstance(rows, NearerEnd) and rows.has_more
+    return isinstance(rows, OneAfterAnother) and rows.has_more
+
+
+class OneAfterAnother(Generic[M]):
+    """The rows of several querysets, in their order."""
+
+    def __init__(self, parts: "Sequence[QuerySet[M]]", *, at_most: int | None = None) -> None:
+        self._querysets = parts
+        self._at_most = at_most
+
+    @cached_property
+    def _parts(self) -> "list[NearerEnd[M]]":
+        """Those that have rows among the first."""
+        found: list[NearerEnd[M]] = []
+        left = self._at_most
+        for rows in self._querysets:
+            part = NearerEnd(rows, at_most=left)
+            found.append(part)
+            if part.has_more:
+                break
+            if left is not None:
+                left -= len(part)
+        return found
+
+    @property
+    def has_more(self) -> bool:
+        return self._parts[-1].has_more
+
+    def count(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __getitem__(self, wanted: slice) -> list[M]:
+        start, stop, _step = wanted.indices(self.count())
+        found: list[M] = []
+        for part in self._parts:
+            size = len(part)
+            found += part[max(start, 0) : max(min(stop, size), 0)]
+            start, stop = start - size, stop - size
+        return found
 
 
 class NearerEnd(Generic[M]):

@@ -215,7 +215,8 @@ def allocations(wanted: HistoryFilter, *, viewer: User) -> QuerySet[Allocation]:
     if wanted.start:
         rows = rows.filter(Q(ended_at=None) | Q(ended_at__gt=wanted.start))
     if wanted.running:
-        rows = rows.filter(ended_at=None)
+        # Twice the same, as two indexes have it: one counts them, one has them in their order.
+        rows = rows.filter(ended_at=None, ended_us=None)
     return rows.order_by("-started_at", "-id")
 
 

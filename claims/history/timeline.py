@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from django.db.models import QuerySet
 
 from claims.history.curves import us
 from claims.history.intervals import HistoryFilter, allocations
+from claims.history.spans import newest_first
 from claims.history.watched import watched
 from claims.models import Allocation
 from inventory.coverage import Coverage, coverage_of_all
@@ -84,7 +85,7 @@ def timeline(
 ) -> Timeline:
     """What the filter admits in [start, end), whatever period it names itself. Bars of one lane that are
     shorter than `resolution` microseconds and no farther apart are drawn together."""
-    rows = allocations(replace(wanted, start=start, end=end), viewer=viewer)
+    rows = newest_first(allocations(replace(wanted, start=start, end=end), viewer=viewer), start=start)
     coverage = coverage_of_all(now=now)
     clusters = {pk: known.cluster.name for pk, known in coverage.items()}
     lanes, cut = _lanes(rows, by=by, viewer=viewer, clusters=clusters)
@@ -133,16 +134,20 @@ def together(bars: Iterable[Bar], *, resolution: int, now: int) -> Iterator[Bar]
 
 
 def _lanes(
-    rows: QuerySet[Allocation], *, by: str, viewer: User, clusters: Mapping[int, str]
+    rows: Sequence[QuerySet[Allocation]], *, by: str, viewer: User, clusters: Mapping[int, str]
 ) -> tuple[dict[str, Lane], bool]:
     everything = access.may_read_everything(viewer)
     detailed = set() if everything else set(Project.objects.detailed_to(viewer).values_list("pk", flat=True))
     names = {} if by != PROJECT else dict(Project.objects.values_list("pk", "name"))
     lanes: dict[str, Lane] = {}
     # Admin access looks at devices without holding them.
-    values = rows.filter(admin_access=False).order_by("-started_at", "-id").values_list(*_COLUMNS, named=True)
+    values = (
+        part.filter(admin_access=False).order_by("-started_at", "-id").values_list(*_COLUMNS, named=True)
+        for part in rows
+    )
     read = 0
-    for row in islice(values.iterator(chunk_size=5_000), MOST_INTERVALS + 1):
+    told = chain.from_iterable(part.iterator(chunk_size=5_000) for part in values)
+    for row in islice(told, MOST_INTERVALS + 1):
         read += 1
         place = row.node_name or row.pool_name
         if by == DEVICE:

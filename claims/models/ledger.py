@@ -1,6 +1,7 @@
 """The ledger: who held which device (or share of it) from when to when. A fold over observations that can be
 thrown away and rebuilt."""
 
+from datetime import timedelta
 from fractions import Fraction
 from typing import ClassVar
 
@@ -20,6 +21,15 @@ class Bound(models.TextChoices):
     # A start as late and an end as early as it can have been.
     TENANT = "tenant", _("in favour of who pays")
     OPERATOR = "operator", _("in favour of who operates")
+
+
+def lasting(longer_than: timedelta) -> Q:
+    """Intervals that last longer than that, or are not over."""
+    return Q(ended_us=None) | Q(ended_us__gt=F("started_us") + longer_than // timedelta(microseconds=1))
+
+
+# What touches a period began so much earlier at most, but for the few that last longer: they are found apart.
+DAYS, MONTHS = timedelta(days=2), timedelta(days=30)
 
 
 class Allocation(models.Model):
@@ -139,6 +149,9 @@ class Allocation(models.Model):
                 condition=Q(request=None),
                 name="allocation_of_no_request",
             ),
+            # What touches a period, though it began long before: `claims.history.spans`.
+            models.Index(fields=["started_at"], condition=lasting(DAYS), name="allocation_of_days"),
+            models.Index(fields=["started_at"], condition=lasting(MONTHS), name="allocation_of_months"),
             # Two holders of one device: few, it is hoped.
             models.Index(fields=["cluster"], condition=Q(contested=True), name="allocation_contested"),
         ]

@@ -16,6 +16,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by, version
+from claims.history.spans import each, newest_first
 from claims.models import Allocation, Bound
 from claims.rest.answers import ProblemOut, refuse_unknown
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
@@ -217,7 +218,8 @@ class AllocationListView(ApiListView):
             return known
         response: Response | StreamingHttpResponse
         if is_streamed(request):
-            rows = self.get_queryset().iterator(chunk_size=FETCH)
+            parts = newest_first(self.get_queryset(), start=self._wanted().start)
+            rows = each(parts, chunk_size=FETCH)
             response = streamed(request, self._told(rows), columns=COLUMNS, name="allocations")
         else:
             page: Sequence[Allocation] = self.paginate_queryset(self.get_queryset()) or []

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from django.views.decorators.http import require_safe
 
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by
+from claims.history.spans import each, newest_first
 from claims.history.timeline import DEVICE, LANES_BY, NODE, PROJECT
 from claims.history.unseen import unseen
 from claims.models import Allocation
@@ -44,7 +45,8 @@ def history(request: HttpRequest) -> HttpResponseBase:
     wanted = HistoryFilter.parse(request.GET)
     state = HISTORY.read(request)
     by = request.GET.get("by", DEVICE)
-    page = state.page(allocations(wanted, viewer=viewer), size=PAGE_SIZE, at_most=MOST_COUNTED)
+    parts = newest_first(allocations(wanted, viewer=viewer), start=wanted.start)
+    page = state.page(parts, size=PAGE_SIZE, at_most=MOST_COUNTED)
     context = {
         # How the timeline is laid out; of one project or device, by what tells its lanes apart.
         "by": by if by in LANES_BY else DEVICE,
@@ -74,7 +76,8 @@ def history_export(request: HttpRequest) -> HttpResponseBase:
     if wanted.errors:
         # A file of everything would pass for what was asked for; the page says what could not be read.
         return htmx.redirect(request, f"{reverse('history')}?{request.GET.urlencode()}")
-    rows = allocations(wanted, viewer=viewer).iterator(chunk_size=EXPORT_CHUNK)
+    parts = newest_first(allocations(wanted, viewer=viewer), start=wanted.start)
+    rows = each(parts, chunk_size=EXPORT_CHUNK)
     told = (_line(row) for row in seen_by(rows, viewer=viewer, now=now))
     return csvs.download(f"history-{now:%Y%m%dT%H%MZ}.csv", COLUMNS, told)
 

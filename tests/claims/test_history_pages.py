@@ -1,6 +1,7 @@
 """Pages of the history are the same from either end."""
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 from django.core.paginator import Paginator
@@ -8,7 +9,9 @@ from django.test import Client
 from django.urls import reverse
 
 from claims.history.intervals import HistoryFilter, allocations
+from claims.history.spans import each, newest_first
 from claims.models import Allocation
+from claims.models.ledger import DAYS, MONTHS
 from claims.views import history
 from inventory.models import Cluster
 from portal import paging
@@ -103,3 +106,53 @@ def test_a_device_is_found_by_its_name_and_by_its_hardware_id() -> None:
     assert found("GPU-2") == [two]
     assert found("GPU-1") == [two, one]
     assert found("g") == []
+
+
+def test_what_touches_a_period_comes_in_parts_that_are_the_whole() -> None:
+    """However long it lasted, and on the edges of the parts."""
+    cluster = Cluster.objects.create(name="c1", created_at=NOW)
+    ages = [timedelta(hours=1), DAYS, DAYS + timedelta(seconds=1), MONTHS, MONTHS + timedelta(days=300)]
+    ends = [None, NOW, NOW + timedelta(seconds=1), NOW + timedelta(days=40)]
+    for number, (age, end) in enumerate(product(ages, ends)):
+        Allocation.objects.create(
+            cluster=cluster, claim_uid=f"u{number}", epoch=1, device_name=f"g{number}", namespace="n",
+            started_at=NOW - age, ended_at=end,
+        )  # fmt: skip
+    # Of the period's own time, and after it.
+    hold(cluster, 50)
+    later = Allocation.objects.create(
+        cluster=cluster, claim_uid="late", epoch=1, device_name="late", namespace="n",
+        started_at=NOW + timedelta(hours=1),
+    )  # fmt: skip
+    Allocation.objects.create(
+        cluster=cluster, claim_uid="after", epoch=1, device_name="after", namespace="n",
+        started_at=NOW + timedelta(hours=3),
+    )  # fmt: skip
+    wanted = HistoryFilter(start=NOW, end=NOW + timedelta(hours=2))
+    rows = allocations(wanted, viewer=make_cast().auditor)
+    whole = list(rows)
+    assert (len(whole), whole[0]) == (len(ages) * 3 + 1, later)
+    parts = newest_first(rows, start=NOW)
+    assert [len(part) for part in parts] == [4, 6, 6]
+    assert list(each(parts, chunk_size=2)) == whole
+    assert newest_first(rows, start=None) == [rows]
+    for at_most in (None, 3, 4, 5, 13, 15, 16, 17):
+        nearer = paged(parts, size=3, at_most=at_most)
+        found = [row for number in nearer.page_range for row in nearer.page(number)]
+        assert found == whole[:at_most]
+        assert nearer.count == len(found)
+        assert has_more(nearer.page(1)) == (at_most is not None and at_most < 16)
+
+
+def test_the_order_turned_round_turns_the_parts_round() -> None:
+    cluster = Cluster.objects.create(name="c1", created_at=NOW)
+    for number, days in enumerate((1, 5, 90)):
+        Allocation.objects.create(
+            cluster=cluster, claim_uid=f"u{number}", epoch=1, device_name=f"g{number}", namespace="n",
+            started_at=NOW - timedelta(days=days),
+        )  # fmt: skip
+    client = Client()
+    client.force_login(make_cast().auditor)
+    for sort, expected in (("-from", ["g0", "g1", "g2"]), ("from", ["g2", "g1", "g0"])):
+        response = client.get(reverse("history"), {"sort": sort, "from": f"{NOW:%Y-%m-%dT%H:%M}Z"})
+        assert [row.allocation.device_name for row in response.context["rows"]] == expected
