@@ -209,6 +209,17 @@ def test_a_clock_that_is_wrong_is_told(north: Cluster) -> None:
     assert north.name in result.check
 
 
+@pytest.mark.postgresql
+@pytest.mark.parametrize(("apart", "state"), [(3600, State.BAD), (-3600, State.BAD), (0, State.GOOD)])
+def test_a_machine_whose_clock_is_not_that_of_the_database_is_told(apart: int, state: State) -> None:
+    now = timezone.now() + timedelta(seconds=apart)
+    (result,) = (one for one in examine(now=now) if one.check == "clock")
+    assert result.state == state
+    if apart:
+        assert " s apart" in result.said
+        assert "time server" in result.cure
+
+
 def test_a_cluster_that_nobody_follows_is_told(north: Cluster) -> None:
     Cluster.objects.update(
         contacted_at=timezone.now() - timedelta(hours=1),
