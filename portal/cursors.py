@@ -50,8 +50,10 @@ class CursorPages(CursorPagination):
         self._here, self._columns = request.build_absolute_uri(), self.get_ordering(request, queryset, view)
         self.page_size = self.get_page_size(request) or self.page_size
         place = self._place(request.query_params.get(self.cursor_query_param))
+        # A view may know how its rows fall into parts, each wholly before the next.
+        parts = view.in_parts(queryset) if hasattr(view, "in_parts") else [queryset]
         try:
-            self._rows, more = self._fetched(queryset, place)
+            self._rows, more = self._fetched(parts, place)
         except (ValidationError, ValueError, OverflowError, DataError) as error:
             if place is None:
                 raise
@@ -71,8 +73,19 @@ class CursorPages(CursorPagination):
 
     # --- places ------------------------------------------------------------------------------------
 
-    def _fetched(self, queryset: QuerySet[Any], place: _Place | None) -> tuple[list[Any], bool]:
+    def _fetched(self, parts: Sequence[QuerySet[Any]], place: _Place | None) -> tuple[list[Any], bool]:
         """The page in order, and whether there is more beyond it, in the direction that was gone."""
+        backwards = place is not None and place.backwards
+        found: list[Any] = []
+        for part in reversed(parts) if backwards else parts:
+            found += self._beyond(part, place)[: self.page_size + 1 - len(found)]
+            if len(found) > self.page_size:
+                break
+        page = found[: self.page_size]
+        return page[::-1] if backwards else page, len(found) > self.page_size
+
+    def _beyond(self, queryset: QuerySet[Any], place: _Place | None) -> QuerySet[Any]:
+        """The rows beyond a place, in the direction that is gone."""
         backwards = place is not None and place.backwards
         names = [name.removeprefix("-") for name in self._columns]
         descending = self._columns[0].startswith("-") != backwards
@@ -81,9 +94,7 @@ class CursorPages(CursorPagination):
             fields = [queryset.model._meta.get_field(name) for name in names]
             values = [_value(field, told) for field, told in zip(fields, place.values, strict=True)]
             rows = rows.filter(_Beyond(names, fields, values, descending=descending))
-        found = list(rows[: self.page_size + 1])
-        page = found[: self.page_size]
-        return page[::-1] if backwards else page, len(found) > self.page_size
+        return rows
 
     def _link(self, at: Sequence[Any], *, backwards: bool) -> str:
         """Beyond that row; where the page is empty, beyond what it was asked to be beyond."""

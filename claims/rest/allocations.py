@@ -191,6 +191,9 @@ class AllocationListView(ApiListView):
             return Allocation.objects.none()
         return allocations(self._wanted(), viewer=self.person)
 
+    def in_parts(self, queryset: QuerySet[Allocation]) -> list[QuerySet[Allocation]]:
+        return newest_first(queryset, start=self._wanted().start)
+
     def _wanted(self) -> HistoryFilter:
         wanted = HistoryFilter.parse(self.request.query_params)
         if wanted.errors:
@@ -218,8 +221,7 @@ class AllocationListView(ApiListView):
             return known
         response: Response | StreamingHttpResponse
         if is_streamed(request):
-            parts = newest_first(self.get_queryset(), start=self._wanted().start)
-            rows = each(parts, chunk_size=FETCH)
+            rows = each(self.in_parts(self.get_queryset()), chunk_size=FETCH)
             response = streamed(request, self._told(rows), columns=COLUMNS, name="allocations")
         else:
             page: Sequence[Allocation] = self.paginate_queryset(self.get_queryset()) or []

@@ -181,3 +181,26 @@ def test_what_is_misspelt_is_refused_and_not_ignored(
     assert response.status_code == 400
     assert query.split("=", maxsplit=1)[0] in response.content.decode()
     assert get(cast.owner, f"limit=1&running=false&format={form}").status_code == 200
+
+
+def test_pages_of_what_touches_a_period_go_through_all_its_parts(cast: Cast, ledger: Request) -> None:
+    """Also of what began days and months before it, forwards and back."""
+    for number, days in enumerate((1, 3, 20, 40, 400)):
+        Allocation.objects.create(
+            cluster=ledger.cluster, claim_uid=f"old{number}", epoch=1, device_name=f"g{number}",
+            namespace="n", started_at=NOW - timedelta(days=days),
+        )  # fmt: skip
+    query = "from=2026-11-10T12:00Z&to=2026-11-10T15:00Z"
+    whole = [row["id"] for row in results(cast.auditor, query)]
+    assert len(whole) == 8
+    client = Client()
+    client.force_login(cast.auditor)
+    there: list[int] = []
+    pages = [f"{URL}?{query}&limit=3"]
+    while pages[-1]:
+        answer = client.get(pages[-1]).json()
+        there += [row["id"] for row in answer["results"]]
+        pages.append(answer["next"])
+    assert there == whole
+    back = client.get(client.get(pages[-2]).json()["previous"]).json()
+    assert [row["id"] for row in back["results"]] == whole[3:6]
