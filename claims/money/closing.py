@@ -115,12 +115,14 @@ def close(
         charges = Charge.objects.filter(project=project, month=str(month))
         if Dispute.objects.filter(charge__in=charges, state=Dispute.State.OPEN).exists():
             raise UnableToMove(_("A charge is disputed: the dispute has to be answered first."))
+        # Of the zone that it was rated in, should that have changed since it was reviewed.
+        row.zone, (row.starts_at, row.ends_at) = str(zone), month.bounds(zone)
         lines = lines_of(charges, now=row.ends_at)
         StatementLine.objects.bulk_create(_stored(row, lines))
         row.digest = digest(charges, lines)
         row.state, row.closed_at, row.closed_by = State.CLOSED, now, actor
         charges.update(closed=True)
-        row.save(update_fields=["state", "closed_at", "closed_by", "digest"])
+        row.save()
         audit.record(
             now=now,
             actor=actor,

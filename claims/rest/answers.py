@@ -103,9 +103,13 @@ def amount_text(amount: Fraction, currency: str) -> str:
 
 
 def refuse_unknown(request: ApiRequest, parameters: Iterable[OpenApiParameter]) -> None:
-    """Raises ValidationError for what no parameter is called: amounts of another month, since the name of the
-    parameter was misspelt, would be booked before anybody noticed."""
+    """Raises ValidationError for what no parameter is called, and for what is said twice: amounts of another
+    month, since the name of the parameter was misspelt or only the last one counted, would be booked before
+    anybody noticed."""
     known = [one.name for one in parameters if one.location == OpenApiParameter.QUERY]
     said = _("Choose one of: %(choices)s.") % {"choices": ", ".join(known)}
     if wrong := {name: [said] for name in request.query_params if name not in (*known, "format")}:
         raise exceptions.ValidationError(wrong)
+    told = request.query_params.lists()
+    if twice := {name: [_("“%(key)s” is given twice") % {"key": name}] for name, of in told if len(of) > 1}:
+        raise exceptions.ValidationError(twice)

@@ -279,6 +279,9 @@ def test_a_cursor_that_nobody_gave_out_is_not_found(month: Cast, cursor: str) ->
         ("statements/", "format=xml", "format", "json"),
         ("statements/2026-01/of/tides/", "format=xml", "format", "json"),
         ("statements/2026-01/unattributed/", "format=xml", "format", "json"),
+        # Only one of two would count.
+        ("usage/", "billed=2026-01&billed=2026-02", "billed", "twice"),
+        ("statements/", "month=2026-01&group_by=project&group_by=kind", "group_by", "twice"),
     ],
 )
 def test_what_is_misspelt_is_refused_and_told_no_other_month(

@@ -4,6 +4,8 @@ passed on before everything was known."""
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.cache import cache
@@ -27,6 +29,7 @@ from claims.money.explaining import explain
 from claims.money.idle_cost import pass_on
 from claims.money.rated import rate_month
 from claims.money.rating import content_of
+from claims.money.statements import told_of
 from claims.money.tasks import rate_changed
 from inventory.models import NamespaceBinding, Observation
 from portal.accounts.models import Project, User
@@ -163,3 +166,16 @@ def test_an_explanation_tells_what_a_share_is_made_of_and_of_which_allocation(
         ("gpu.example.com/memory", "10Gi", "40Gi"),
     ]
     assert [seen.key for seen in told_.observations] == ["shared/60"]
+
+
+def test_a_month_is_closed_as_it_was_rated_where_the_zone_is_another_since_its_review(
+    tides: Project, used: list[Allocation], finn: User
+) -> None:
+    west = ZoneInfo("America/New_York")
+    start, end = MARCH.bounds(west)
+    Allocation.objects.update(started_at=end - HOUR, ended_at=end + HOUR)
+    common: dict[str, Any] = {"project": tides, "month": MARCH, "actor": finn, "now": APRIL}
+    closing.move(**common, zone=UTC, action="review")
+    row = closing.close(**common, zone=west)
+    assert (row.zone, row.starts_at, row.ends_at) == (str(west), start, end)
+    assert told_of(project=tides, month=MARCH, bounds=(start, end), now=APRIL).totals == {"EUR": 3}
