@@ -26,8 +26,8 @@ SHOWN = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Everything that made a charge. `allocation` None = the ledger does not have it any more; `archived`:
-    its observations are not in the database."""
+    """Everything that made a charge. `allocation` None = the ledger does not have it any more, or never had:
+    of idle time and fixed amounts. No `observations` = they are archived."""
 
     charge: Charge
     exact: Fraction | None

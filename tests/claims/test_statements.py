@@ -268,6 +268,30 @@ def test_a_charge_is_explained_by_what_was_observed_and_by_the_price_of_then(
     assert explaining.explain(charge=found.charge, now=APRIL).allocation is None
 
 
+NO_LEDGER = "has no such interval"
+OF_NOBODY: dict[str, Any] = {"kind": "idle", "use": "idle", "project": None, "claim_uid": ""}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (OF_NOBODY, "nobody held it"),
+        ({"kind": "credit", "use": "", "fixed": "-1", "claim_uid": ""}, "a fixed amount"),
+        ({"source": "gone"}, NO_LEDGER),
+        ({}, "are kept in the archive"),
+    ],
+)
+def test_the_page_of_a_charge_says_what_is_behind_it(
+    client: Client, used: list[Allocation], ada: User, values: dict[str, Any], said: str
+) -> None:
+    charge = Charge.objects.order_by("source")[0]
+    Charge.objects.filter(pk=charge.pk).update(**values)
+    client.force_login(ada)
+    html = client.get(reverse("charge-detail", args=[charge.pk])).content.decode()
+    assert said in html
+    assert (NO_LEDGER in html) == (said == NO_LEDGER)
+
+
 # --- pages --------------------------------------------------------------------------------------------
 
 
