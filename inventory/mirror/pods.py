@@ -1,6 +1,8 @@
 """Pods that use devices; of all others, which are most, only the head is read."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +44,8 @@ class _Resources(msgspec.Struct):
 class _Container(msgspec.Struct, rename="camel"):
     name: str = ""
     image: str | None = None
+    # "Always" of an init container: a sidecar, which goes on beside the others.
+    restart_policy: str | None = None
     resources: _Resources | None = None
 
 
@@ -211,33 +215,47 @@ def _complained_of(row: Pod | None) -> set[str]:
     return complaints.in_status(row.device_health)
 
 
-def _extended(spec: _Spec) -> Iterable[tuple[str, str, bool]]:
-    """(resource, amount, in an init container) of every extended resource that a container asks for."""
-    for containers, init in ((spec.containers, False), (spec.init_containers, True)):
-        for container in containers or ():
-            resources = container.resources
-            if resources is None:
-                continue
-            # Requests equal limits for extended resources; either may be left out.
-            for name, amount in {**(resources.limits or {}), **(resources.requests or {})}.items():
-                if is_extended_resource(name):
-                    yield name, str(amount), init
+def _extended(spec: _Spec) -> Iterable[tuple[str, str]]:
+    """(resource, amount) of every extended resource that a container asks for."""
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        yield from _asked(container)
+
+
+def _asked(container: _Container) -> Iterable[tuple[str, str]]:
+    resources = container.resources
+    if resources is not None:
+        # Requests equal limits for extended resources; either may be left out.
+        for name, amount in {**(resources.limits or {}), **(resources.requests or {})}.items():
+            if is_extended_resource(name):
+                yield name, str(amount)
+
+
+def _whole(container: _Container) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for name, amount in _asked(container):
+        with suppress(InvalidQuantity, ArithmeticError):
+            found[name] = Quantity.parse(amount).as_int()
+    return found
 
 
 def _counts(spec: _Spec) -> dict[str, int]:
-    """How many of each extended resource the Pod occupies: init containers run before the others."""
-    running: dict[str, int] = {}
-    starting: dict[str, int] = {}
-    for name, amount, init in _extended(spec):
-        try:
-            count = Quantity.parse(amount).as_int()
-        except (InvalidQuantity, ArithmeticError):
-            continue
-        if init:
-            starting[name] = max(starting.get(name, 0), count)
+    """How many of each extended resource the Pod occupies: containers count together with sidecars; another
+    init container counts if it alone asks for more, beside the sidecars before it."""
+    running: Counter[str] = Counter()
+    for container in spec.containers or ():
+        running.update(_whole(container))
+    sidecars: Counter[str] = Counter()
+    highest: Counter[str] = Counter()
+    for container in spec.init_containers or ():
+        asked = _whole(container)
+        if container.restart_policy == "Always":
+            sidecars.update(asked)
         else:
-            running[name] = running.get(name, 0) + count
-    return {name: max(running.get(name, 0), starting.get(name, 0)) for name in {**running, **starting}}
+            asked.update(sidecars)
+            for name, count in asked.items():
+                highest[name] = max(highest[name], count)
+    running.update(sidecars)
+    return {name: max(running[name], highest[name]) for name in {**running, **highest}}
 
 
 def _claim_names(obj: PodObject) -> dict[str, str]:
@@ -346,7 +364,13 @@ def _finished_at(turn: Turn, obj: PodObject, old: Pod | None) -> datetime:
     ]
     known = [end for end in ends if end is not None]
     if known:
-        return max(known)
+        # Sidecars end after the others.
+        beside = [
+            parse_time(status.state.terminated.finished_at)
+            for status in obj.status.init_container_statuses or ()
+            if status.state is not None and status.state.terminated is not None
+        ]
+        return max([*known, *(end for end in beside if end is not None)])
     return old.finished_at if old is not None and old.finished_at is not None else turn.now
 
 

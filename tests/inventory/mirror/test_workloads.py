@@ -1,6 +1,7 @@
 """Nodes, Pods, Events, templates and classes."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -137,6 +138,40 @@ def test_init_containers_run_before_the_others(mirror: Mirror) -> None:
     made["spec"]["initContainers"] = [{"name": "i", "resources": {"requests": {"nvidia.com/gpu": "3"}}}]
     mirror.see(made)
     assert Pod.objects.get().extended_resources == {"nvidia.com/gpu": 3}
+
+
+@pytest.mark.parametrize(
+    ("init", "count"),
+    [
+        ([("2", "Always")], 4),
+        ([("2", "Always"), ("3", None)], 5),
+        ([("3", None), ("2", "Always")], 4),
+        ([("1", "Always"), ("1", "Always"), ("1", None)], 4),
+        ([("x", "Always"), ("1", None)], 2),
+    ],
+)
+def test_sidecars_run_beside_the_others(
+    mirror: Mirror, init: list[tuple[str, str | None]], count: int
+) -> None:
+    made = pod(extended={"nvidia.com/gpu": "1"})
+    made["spec"]["containers"] *= 2
+    made["spec"]["initContainers"] = [
+        {"name": f"i{n}", "restartPolicy": policy, "resources": {"limits": {"nvidia.com/gpu": amount}}}
+        for n, (amount, policy) in enumerate(init)
+    ]
+    mirror.see(made)
+    assert Pod.objects.get().extended_resources == {"nvidia.com/gpu": count}
+
+
+def test_a_pod_has_finished_when_its_last_sidecar_has(mirror: Mirror) -> None:
+    def ended(minute: int) -> dict[str, Any]:
+        return {"state": {"terminated": {"finishedAt": f"2026-03-01T09:{minute}:00Z"}}}
+
+    statuses = {"containerStatuses": [ended(50)], "initContainerStatuses": [ended(10), ended(55)]}
+    mirror.see(pod(claims={"gpu": "train"}, on="n1", phase="Succeeded", **statuses))
+    found = Pod.objects.get().finished_at
+    assert found is not None
+    assert found.minute == 55
 
 
 def test_a_pod_is_scheduled_and_finished_once(mirror: Mirror) -> None:
