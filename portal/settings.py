@@ -274,6 +274,8 @@ STORAGES = {
 
 # --- REST ------------------------------------------------------------------------------------
 
+# Calls of one token to one web server in a minute; 0 = any number.
+API_PER_MINUTE = env.int("CLAIMDESK_API_PER_MINUTE", 1200)
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "portal.accounts.authentication.TokenAuthentication",
@@ -282,6 +284,7 @@ REST_FRAMEWORK = {
     # A view of ours that forgets its permissions is closed to tokens (it names no scope).
     "DEFAULT_PERMISSION_CLASSES": ["portal.rest_defaults.HasScope"],
     "DEFAULT_PARSER_CLASSES": ["portal.rest_defaults.BoundedJSONParser"],
+    "DEFAULT_THROTTLE_CLASSES": ["portal.rest_pace.Pace"],
     "EXCEPTION_HANDLER": "portal.api.handle_exception",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "portal.accounts.schema.Schema",
