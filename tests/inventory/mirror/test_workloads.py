@@ -167,8 +167,9 @@ def test_a_pod_has_finished_when_its_last_sidecar_has(mirror: Mirror) -> None:
     def ended(minute: int) -> dict[str, Any]:
         return {"state": {"terminated": {"finishedAt": f"2026-03-01T09:{minute}:00Z"}}}
 
-    statuses = {"containerStatuses": [ended(50)], "initContainerStatuses": [ended(10), ended(55)]}
-    mirror.see(pod(claims={"gpu": "train"}, on="n1", phase="Succeeded", **statuses))
+    done = pod(claims={"gpu": "train"}, on="n1", phase="Succeeded", containerStatuses=[ended(50)])
+    done["status"]["initContainerStatuses"] = [ended(10), ended(55)]
+    mirror.see(done)
     found = Pod.objects.get().finished_at
     assert found is not None
     assert found.minute == 55
