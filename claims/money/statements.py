@@ -137,6 +137,10 @@ class Told:
 def clipped(rows: QuerySet[Charge], *, start_us: int | None, end_us: int) -> QuerySet[Charge]:
     """Charges with `time`: how many microseconds of each lie within the bounds. Those without any are left
     out, but for fixed amounts, which count where they begin."""
+    if start_us is not None and start_us >= end_us:
+        # Of a time that has not begun nothing is known; taken from each other, its bounds would be less than
+        # nothing.
+        rows = rows.none()
     begins: Any = F("started_us") if start_us is None else Greatest("started_us", Value(start_us))
     rows = rows.filter(started_us__lt=end_us)
     if start_us is not None:

@@ -20,6 +20,7 @@ from claims.history.curves import moment, us
 from claims.models import Charge
 from claims.money.usage import Wanted, charges_of, hours, rows_of
 from claims.money.versions import version
+from claims.rest.cursors import carried, counted_until
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage import (
     FILTERS,
@@ -98,7 +99,7 @@ class ChargeListView(ApiListView):
     def get(self, request: ApiRequest, *_args: Any, **_kwargs: Any) -> Any:
         """Charges of the period; as JSON page by page, as CSV or NDJSON all of them. The first page tells
         what all pages come to."""
-        now = timezone.now()
+        now = counted_until(request)
         wanted = wanted_of(request, now)
         if wanted.group_by:
             return put_together(request, wanted, viewer=self.person, now=now, name="charges")
@@ -117,6 +118,7 @@ class ChargeListView(ApiListView):
             page: Sequence[Charge] = self.paginate_queryset(rows) or []
             answer: Response = self.get_paginated_response([as_json(charge_row(row, period)) for row in page])
             told = frame(wanted, now=now) | answer.data
+            told |= {name: carried(told[name], now) for name in ("next", "previous")}
             told |= {"totals": None, "quantities": None}
             if not request.query_params.get(CursorPages.cursor_query_param):
                 told |= sums(rows_of(wanted, viewer=self.person, now=now))

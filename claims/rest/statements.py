@@ -5,6 +5,7 @@ What a person may not see, their token may not see.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +24,7 @@ from claims.money.months import Month, NoMonth, zone_named
 from claims.money.statements import Line, Overview, told_of
 from claims.money.usage import NOBODY, totals
 from claims.rest.answers import AmountOut, ProblemOut, refuse_unknown
-from claims.rest.cursors import page_of
+from claims.rest.cursors import carried, counted_until, page_of
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage import (
     FORMAT,
@@ -122,7 +123,7 @@ _LIST = [
     ),
     OpenApiParameter("limit", OpenApiTypes.INT, description="Rows of a page, at most 1000; without it and "
                      "`cursor` all of them."),
-    PAGES[1],
+    *PAGES[1:],
     *FORMAT,
 ]  # fmt: skip
 _COLUMNS = ("month", "project", "state", "currency", "amount", "unpriced")
@@ -196,7 +197,7 @@ class StatementListView(ApiView):
     def get(self, request: ApiRequest) -> HttpResponseBase:
         """Each by itself, or their lines put together by `group_by`; as CSV and NDJSON all of them."""
         refuse_unknown(request, _LIST)
-        now, zone = timezone.now(), zone_named(settings.ORGANISATION_ZONE)
+        now, zone = counted_until(request), zone_named(settings.ORGANISATION_ZONE)
         asked = stated.Asked.parse(request.query_params, now=now, zone=zone)
         if asked.errors:
             raise exceptions.ValidationError({name: [said] for name, said in asked.errors.items()})
@@ -205,7 +206,7 @@ class StatementListView(ApiView):
             groups = stated.put_together(asked, **common)
             rows = [group_row(row, asked.group_by) for row in groups]
             return self._answer(
-                request, asked, rows, columns=(*asked.group_by, *MEASURED),
+                request, asked, rows, columns=(*asked.group_by, *MEASURED), now=now,
                 came_to={c: minor for c, (minor, _exact) in totals(groups).items()},
                 quantities=sums(groups)["quantities"],
                 keys=[[*row.key.groups, *row.key[1:]] for row in groups],
@@ -216,7 +217,7 @@ class StatementListView(ApiView):
             for currency, amount in told.totals.items():
                 came_to[currency] = came_to.get(currency, 0) + money.minor_units(amount, currency=currency)
         return self._answer(
-            request, asked, [_told(month, told) for month, told in found], columns=_COLUMNS,
+            request, asked, [_told(month, told) for month, told in found], columns=_COLUMNS, now=now,
             came_to=came_to, quantities=None, keys=[stated.key_of(row) for row in found],
         )  # fmt: skip
 
@@ -226,6 +227,7 @@ class StatementListView(ApiView):
         asked: stated.Asked,
         rows: list[dict[str, Any]],
         *,
+        now: datetime,
         columns: tuple[str, ...],
         came_to: Mapping[str, int],
         quantities: list[dict[str, str]] | None,
@@ -254,7 +256,7 @@ class StatementListView(ApiView):
                     "start": utc(asked.months[0].start(zone)),
                     "end": utc(asked.months[-1].bounds(zone)[1]),
                     "group_by": list(asked.group_by),
-                    "next": following,
+                    "next": carried(following, now),
                     "results": [as_json(row) for _key, row in page],
                     "totals": _totals(
                         {c: money.from_minor_units(minor, currency=c) for c, minor in came_to.items()}

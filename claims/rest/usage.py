@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import exceptions
@@ -23,7 +22,7 @@ from claims.money.months import zone_named
 from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, hours, quantities, rows_of, totals
 from claims.money.versions import version
 from claims.rest.answers import ProblemOut, refuse_unknown
-from claims.rest.cursors import page_of
+from claims.rest.cursors import AS_OF, carried, counted_until, page_of
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
 from claims.rest.usage_answers import UsageOut
 from portal import money
@@ -56,6 +55,7 @@ GROUP_BY = OpenApiParameter(
 PAGES = [
     OpenApiParameter("limit", OpenApiTypes.INT, description="Rows of a page; 100, at most 1000."),
     OpenApiParameter("cursor", description="Where a page begins: as `next` has it."),
+    AS_OF,
 ]
 _EXAMPLE = OpenApiExample(
     "March by project",
@@ -108,7 +108,7 @@ class UsageView(ApiView):
     )  # fmt: skip
     def get(self, request: ApiRequest) -> HttpResponseBase:
         """Rows in order of what they are grouped by; totals are those of all pages."""
-        now = timezone.now()
+        now = counted_until(request)
         return put_together(request, wanted_of(request, now), viewer=self.person, now=now, name="usage")
 
 
@@ -131,7 +131,10 @@ def put_together(
         page, following = page_of(request, rows, key=lambda row: [*row.key.groups, *row.key[1:]])
         response = Response(
             frame(wanted, now=now)
-            | {"next": following, "results": [as_json(group_row(row, wanted.group_by)) for row in page]}
+            | {
+                "next": carried(following, now),
+                "results": [as_json(group_row(row, wanted.group_by)) for row in page],
+            }
             | sums(rows)
         )
     response["ETag"] = etag

@@ -5,13 +5,16 @@ import json
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from io import StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from claims.history.curves import us
 from claims.models import Charge, PriceBook
 from claims.money.rating import content_of
+from claims.rest import cursors
 from portal.accounts.models import ApiToken, User
 from tests.cast import Cast, make_cast
 from tests.claims.money import make_money, source
@@ -297,3 +300,34 @@ def test_what_is_misspelt_is_refused_and_told_no_other_month(
 def test_an_answer_tells_which_month_of_statements_it_is(month: Cast) -> None:
     assert usage(month.finance, "billed=2026-01")["billed"] == "2026-01"
     assert usage(month.finance, JANUARY)["billed"] is None
+
+
+@pytest.mark.parametrize("group_by", ["", "project", "hour", "day", "month,product"])
+def test_what_will_be_comes_to_nothing_and_not_to_less(month: Cast, group_by: str) -> None:
+    first = Charge.objects.get(source=source(0))
+    Charge.objects.filter(pk=first.pk).update(ended_us=us(datetime(2026, 2, 1, tzinfo=UTC)))
+    # It runs at `as_of`, and is rated to the month's end.
+    query = f"from=2026-01-20&to=2026-01-25&as_of=2026-01-10T00:00:00Z&group_by={group_by}"
+    told = usage(month.finance, query)
+    assert (told["results"], told["totals"]) == ([], [])
+    told = get(month.finance, ROWS, query.removesuffix(f"group_by={group_by}")).json()
+    assert (told["results"], told["totals"]) == ([], [])
+
+
+def test_pages_count_up_to_one_moment(month: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    Charge.objects.update(ended_us=us(datetime(2026, 2, 1, tzinfo=UTC)))
+    for path, grouped in ((USAGE, "&group_by=product,kind"), (ROWS, "")):
+        moment, rows, totals = now, [], None
+        link = f"{path}?{JANUARY}&limit=1{grouped}"
+        client = Client()
+        client.force_login(month.finance)
+        while link:
+            moment += timedelta(hours=5)
+            monkeypatch.setattr(cursors, "timezone", SimpleNamespace(now=lambda at=moment: at))
+            told = client.get(link).json()
+            rows += told["results"]
+            totals = totals or told["totals"]
+            link = told["next"]
+        assert len(rows) > 1
+        assert exact(row for row in rows if row["exact_numerator"]) == exact(totals)
