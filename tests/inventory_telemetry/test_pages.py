@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from claims.models import Allocation
 from claims.readiness import evidence
+from claims.readiness.seen import OPEN
 from claims.utilisation import folding
 from inventory.models import MetricQuery, MetricSource
 from inventory.telemetry import configuring, problems, reading, slots
@@ -230,7 +231,7 @@ def test_doctor_readiness_and_metrics_tell_how_asking_goes(lab: Lab) -> None:
     MetricSource.objects.update(problem=problem.as_json(), failures=3)
     (down,) = monitoring_checks(now=now)
     assert (down.state, "15 s" in down.said) == ("bad", True)
-    assert evidence.monitoring(lab.cluster, now).verdict == evidence.OPEN
+    assert evidence.monitoring(lab.cluster, now).verdict == OPEN
     told = {
         sample.name: (sample.labels, sample.value)
         for metric in FleetMetrics(now).collect()
