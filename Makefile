@@ -51,7 +51,8 @@ bench: $(VENV)/.dev $(VENV)/.frontend ## measure what the README claims
 	$(BIN)/python -m benchmarks
 
 audit: $(VENV)/.dev ## look for known faults of what is installed (needs the advisory services)
-	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement requirements/tracing.txt
+	$(BIN)/uv tool run pip-audit --disable-pip --no-deps --requirement requirements/tracing.txt \
+		--requirement deploy/podresources-collector/requirements.txt
 	npm audit --omit=dev
 
 lock: $(VENV)/.dev ## resolve the pins anew

@@ -75,4 +75,5 @@ def test_an_audit_fails_where_either_service_fails(failing: str, tmp_path: Path)
     assert (done.returncode == 0) is (failing == ""), done.stdout + done.stderr
     said = asked.read_text()
     assert "requirements/tracing.txt" in said
+    assert "deploy/podresources-collector/requirements.txt" in said
     assert ("npm audit" in said) is (failing != "uv")
