@@ -98,6 +98,9 @@ def cost_export(request: HttpRequest) -> HttpResponseBase:
     """The same lines as CSV; numbers do not depend on the reader's language."""
     now, user = timezone.now(), person(request)
     period = Period.parse(request.GET, now=now, zone=zone())
+    if period.errors:
+        # A file of the present month would pass for what was asked for; the page says what could not be read.
+        return htmx.redirect(request, f"{reverse('cost')}?{request.GET.urlencode()}")
     _project, statement, projects = _fetch(user, request.GET.get("project", ""), period, now=now)
     by_id = {project.pk: project for project in projects}
     centres = price_list().centres

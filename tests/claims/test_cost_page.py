@@ -203,3 +203,17 @@ def test_a_period_is_told_with_the_cost_centres_of_then(finance: User, month: li
     assert {row["cost_centre"] for row in rows} == {"OLD; MID"}
     (group,) = shown(finance, project=project.slug).context["groups"]
     assert group.cost_centres == ["OLD", "MID"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("from", "yesterday"), ("to", "2026-13-45"), ("to", "2026-02-01")]
+)
+def test_no_file_of_another_period_is_made_of_one_that_cannot_be_read(
+    finance: User, name: str, value: str
+) -> None:
+    client = Client()
+    client.force_login(finance)
+    response = client.get(reverse("cost-export"), {**PERIOD, name: value})
+    assert response.status_code == 303
+    page = client.get(response["Location"])
+    assert page.context["period"].errors[name] in page.content.decode()
