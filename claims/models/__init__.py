@@ -14,7 +14,7 @@ from claims.models.pools import GrowablePool
 from claims.models.prices import Price, PriceBook, PriceDiscount, PriceDraft, PriceRule
 from claims.models.quotas import Quota, QuotaObject
 from claims.models.readiness import ReadinessNote
-from claims.models.requests import FINAL_STATES, Decision, Request, RequestClaim, RequestPod
+from claims.models.requests import FINAL_STATES, Decision, HoldPod, Request, RequestClaim, RequestPod
 from claims.models.rollups import ChargeDay, ChargeMonth
 from claims.models.saved import SavedRequest
 from claims.models.statements import (
@@ -60,6 +60,7 @@ __all__ = [
     "DrillStep",
     "Flavor",
     "GrowablePool",
+    "HoldPod",
     "HolderMessage",
     "Idleness",
     "Launch",

@@ -258,3 +258,24 @@ class RequestPod(models.Model):
 
     def __str__(self) -> str:
         return self.pod_name
+
+
+class HoldPod(models.Model):
+    """A Pod that was a request's hold at some time, by its uid. Written once it is known and kept for good, so
+    that a rebuilt ledger is rated the same: names and labels say nothing, for whoever makes a Pod writes them.
+    """
+
+    cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="+")
+    pod_uid = models.CharField(max_length=64)
+    request = models.ForeignKey(Request, models.CASCADE, related_name="hold_pods")
+    # The desk made it: else it was only found under the hold's name, and what it runs is not what the desk
+    # sends. Then it is kept and removed as the hold, but counts as somebody's use.
+    made = models.BooleanField()
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["cluster", "pod_uid"], name="one_request_per_hold_pod")
+        ]
+
+    def __str__(self) -> str:
+        return self.pod_uid
