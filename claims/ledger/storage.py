@@ -79,6 +79,13 @@ def refold(*, cluster: Cluster, uids: Iterable[str]) -> None:
         _refold(cluster, wanted)
 
 
+def touch(*, cluster: Cluster, uids: Iterable[str]) -> None:
+    """Have claims rated anew of which nothing was written: something else that decides turned out."""
+    with transaction.atomic():
+        cursor.locked(cluster)
+        _note(cluster, uids)
+
+
 def _refold(cluster: Cluster, uids: Iterable[str]) -> None:
     policies = Policies(tuple(LedgerPolicy.objects.order_by("valid_from").values_list("valid_from", "bound")))
     for chunk in chunks(sorted(uids), CHUNK):

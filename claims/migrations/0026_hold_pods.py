@@ -31,7 +31,8 @@ def remember(apps, schema_editor):
     present = Request.objects.filter(shape="claim").exclude(hold_pod_uid="")
     keep(present.values_list("cluster_id", "hold_pod_uid", "pk"))
     shared = RequestClaim.objects.filter(pod_uid="", request__shape="claim")
-    columns = ("pk", "cluster_id", "claim_uid", "claim_name", "request_id", "request__key", "request__hold_pod_uid")
+    named = ("cluster_id", "claim_uid", "claim_name")
+    columns = ("pk", *named, "request_id", "request__key", "request__hold_pod_uid")
     last = 0
     while rows := list(shared.filter(pk__gt=last).order_by("pk").values_list(*columns)[:CHUNK]):
         last = rows[-1][0]
@@ -39,17 +40,17 @@ def remember(apps, schema_editor):
             target_kind="request", target_id__in=[str(row[5]) for row in rows], action__in=MADE
         )
         held = set(trail.values_list("target_id", flat=True))
-        named = {
+        holds = {
             (cluster, claim, f"{name}-hold"): request
             for _pk, cluster, claim, name, request, key, uid in rows
             if uid or str(key) in held
         }
-        joined = Consumer.objects.filter(claim_uid__in={claim for _cluster, claim, _name in named})
+        joined = Consumer.objects.filter(claim_uid__in={claim for _cluster, claim, _name in holds})
         keep(
             {
-                (cluster, uid, named[cluster, claim, name])
+                (cluster, uid, holds[cluster, claim, name])
                 for cluster, claim, name, uid in joined.values_list("cluster_id", "claim_uid", "name", "uid")
-                if (cluster, claim, name) in named
+                if (cluster, claim, name) in holds
             }
         )
 

@@ -261,9 +261,8 @@ class RequestPod(models.Model):
 
 
 class HoldPod(models.Model):
-    """A Pod that was a request's hold at some time, by its uid. Written once it is known and kept for good, so
-    that a rebuilt ledger is rated the same: names and labels say nothing, for whoever makes a Pod writes them.
-    """
+    """A Pod that was a request's hold at some time, by its uid. Kept for good, so that a rebuilt ledger is
+    rated the same. Names and labels say nothing: whoever makes a Pod writes them."""
 
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="+")
     pod_uid = models.CharField(max_length=64)

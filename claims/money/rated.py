@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from claims.history.curves import us
-from claims.models import Allocation, Charge, Consumer
+from claims.models import Allocation, Charge, Consumer, HoldPod, Request
 from claims.money import rollup
 from claims.money.books import IDLE, PriceList, price_list
 from claims.money.correcting import Key, closed_from, correct, corrections_of
@@ -24,7 +24,6 @@ from claims.money.ownership import Owners
 from claims.money.rating import COLUMNS, CONTENT, Rater, Row, Stays, source_of
 from claims.money.removing import remove
 from claims.money.shutting import write_alone
-from claims.requests.manifests import hold_name
 from portal import bulk
 from portal.sql import chunks
 
@@ -181,16 +180,28 @@ def stays_of(rows: Sequence[Row], prices: PriceList) -> Stays:
     """When anything but the desk's own Pod reserved the claims; nothing where no price asks for it."""
     if not any(book.tells_unused for book in prices.books):
         return {}
-    # What a claim of a request is called, its hold is called after.
-    holds = {row["claim_uid"]: hold_name(row["claim_name"]) for row in rows if row["request_id"] is not None}
+    holds = _holds_of({row["request_id"] for row in rows} - {None})
     uids = {row["claim_uid"] for row in rows}
     found: dict[tuple[int, str, int], list[tuple[datetime, datetime | None]]] = defaultdict(list)
-    for cluster, uid, epoch, name, joined, left in Consumer.objects.filter(claim_uid__in=uids).values_list(
-        "cluster_id", "claim_uid", "epoch", "name", "joined_at", "left_at"
+    for cluster, uid, epoch, pod, joined, left in Consumer.objects.filter(claim_uid__in=uids).values_list(
+        "cluster_id", "claim_uid", "epoch", "uid", "joined_at", "left_at"
     ):
-        if name != holds.get(uid):
+        if (cluster, pod) not in holds:
             found[cluster, uid, epoch].append((joined, left))
     return found
+
+
+def _holds_of(requests: Collection[int]) -> set[tuple[int, str]]:
+    """(cluster, uid) of the Pods that the desk made to hold for some requests: never by their names, which
+    anybody can choose."""
+    rows = HoldPod.objects.filter(request__in=requests).values_list("cluster_id", "pod_uid", "made")
+    made = {(cluster, uid): by_desk for cluster, uid, by_desk in rows}
+    # Only a process of the release before has a hold without a row, while it still runs beside this one. It
+    # is believed as it was: tenants cannot write that column, and its next step on the cluster leaves a row.
+    present = Request.objects.filter(pk__in=requests).exclude(hold_pod_uid="")
+    for held in present.values_list("cluster_id", "hold_pod_uid"):
+        made.setdefault(held, True)
+    return {pod for pod, by_desk in made.items() if by_desk}
 
 
 def _half(source: str) -> int:

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from claims.models import Request, RequestClaim, RequestPod
 from claims.requests import submission
+from claims.requests.manifests import REQUEST_LABEL, hold_name
 from claims.requests.states import FINISHED
 from claims.requests.transitions import record
 from inventory.models import Pod
@@ -18,8 +19,10 @@ def users_of(request: Request) -> Sequence[Pod]:
     pods = Pod.objects.filter(cluster=request.cluster, namespace=request.namespace)
     pods = pods.exclude(phase__in=FINISHED).exclude(uid=request.hold_pod_uid or "-").order_by("name")
     if request.shape == Request.Shape.CLAIM:
-        hold = f"{request.object_name}-hold"
-        return [p for p in pods if request.object_name in p.claim_names.values() and p.name != hold]
+        # Of what has the hold's name, `remove_hold` removes only what has the request's label.
+        hold, key = hold_name(request.object_name), str(request.key)
+        using = (pod for pod in pods if request.object_name in pod.claim_names.values())
+        return [pod for pod in using if pod.name != hold or pod.labels.get(REQUEST_LABEL) != key]
     known = (
         RequestPod.objects.filter(request=request).values("pod_uid")
         if request.shape == Request.Shape.ENTITLEMENT

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from claims.models import Request
+from claims.ledger import storage
+from claims.models import Consumer, HoldPod, Request
 from claims.requests import manifests, submission
 from claims.requests.rehearsal import Connect, owner_of
 from claims.requests.retrying import AGAIN, look_again, try_later
@@ -49,9 +50,13 @@ def hold_pod_of(request: Request, *, image: str, terms: HoldTerms) -> manifests.
 def hold(request: Request, *, image: str, terms: HoldTerms, now: datetime, connect: Connect) -> None:
     """Make the hold Pod, or find that it is there."""
     pod = hold_pod_of(request, image=image, terms=terms)
+    _remember_earlier(request)
     try:
         with connect(request.cluster) as client:
-            created = submission.create(client, pod, uid=request.hold_pod_uid)
+            created, new = submission.create_or_find(client, pod, uid=request.hold_pod_uid)
+            # Found, it may be what an attempt made that nobody heard of, or anybody's who copied the label.
+            # What runs nothing but the hold's container is no use of the device, whoever made it.
+            _remember(request, created, made=new or submission.runs_the_same(created, pod))
             if (created.get("status") or {}).get("phase") in FINISHED:
                 # Evicted, say: a finished Pod holds nothing, and its name is in the way of the next one.
                 remove_hold(request, client)
@@ -75,6 +80,7 @@ def hold(request: Request, *, image: str, terms: HoldTerms, now: datetime, conne
 
 def leave(request: Request, *, now: datetime, connect: Connect) -> None:
     """Remove a hold that nobody wants any more, of a request that goes on: Pods of people have the device."""
+    _remember_earlier(request)
     try:
         with connect(request.cluster) as client:
             gone = remove_hold(request, client)
@@ -101,6 +107,31 @@ def remove_hold(request: Request, client: submission.Writer) -> bool:
         request_key=str(request.key),
         uid=request.hold_pod_uid,
     )
+
+
+def _remember(request: Request, pod: Mapping[str, Any], *, made: bool) -> None:
+    """Keep the uid for good, before the request has it. Once known to be the desk's it stays so."""
+    cluster, uid = request.cluster, str(pod["metadata"]["uid"])
+    row, new = HoldPod.objects.get_or_create(
+        cluster=cluster, pod_uid=uid, defaults={"request": request, "made": made}
+    )
+    if not made or (row.made and not new):
+        return
+    if not row.made and not HoldPod.objects.filter(pk=row.pk, made=False).update(made=True):
+        return
+    # The ledger may have heard of the Pod before us: then its stay was taken for somebody's use.
+    joined = Consumer.objects.filter(cluster=cluster, uid=uid).values_list("claim_uid", flat=True)
+    if claims := set(joined):
+        storage.touch(cluster=cluster, uids=claims)
+
+
+def _remember_earlier(request: Request) -> None:
+    """A hold that a process of the release before made: it kept no more than the request's own column, which
+    is about to change."""
+    if uid := request.hold_pod_uid:
+        HoldPod.objects.get_or_create(
+            cluster=request.cluster, pod_uid=uid, defaults={"request": request, "made": True}
+        )
 
 
 def _note(request: Request, pod: Mapping[str, Any], *, now: datetime, connect: Connect) -> None:

@@ -24,6 +24,19 @@ GATES = {
     "derivedAttributes": "DRADerivedAttributes",
 }
 
+# What of a container decides what runs in it.
+_RUNS = (
+    "image",
+    "command",
+    "args",
+    "env",
+    "envFrom",
+    "lifecycle",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+)
+
 
 class Writer(Protocol):
     """What of `portal.kube.client.Client` is used here."""
@@ -120,10 +133,15 @@ def create(client: Writer, manifest: Manifest, *, uid: str = "") -> dict[str, An
 
     Raises NameTaken when somebody else's object has the name, StillGoing, or another ClusterError.
     """
+    return create_or_find(client, manifest, uid=uid)[0]
+
+
+def create_or_find(client: Writer, manifest: Manifest, *, uid: str = "") -> tuple[dict[str, Any], bool]:
+    """As `create`, and whether it was created just now: what was found may be anybody's under our label."""
     resource = resource_of(manifest)
     namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
     try:
-        return client.create(resource, manifest, namespace=namespace)
+        return client.create(resource, manifest, namespace=namespace), True
     except errors.AlreadyExists as error:
         existing = client.get(resource, name, namespace=namespace)
         if not uid or existing["metadata"].get("uid") != uid:
@@ -133,7 +151,7 @@ def create(client: Writer, manifest: Manifest, *, uid: str = "") -> dict[str, An
                 _("The %(kind)s “%(name)s” is still being deleted.")
                 % {"kind": manifest["kind"], "name": name}
             ) from error
-        return existing
+        return existing, False
     except (errors.Forbidden, errors.Invalid):
         # Admission comes before the look at names: what an earlier attempt made may be what is over a quota.
         try:
@@ -143,7 +161,16 @@ def create(client: Writer, manifest: Manifest, *, uid: str = "") -> dict[str, An
         metadata = existing.get("metadata") or {}
         if not _is_ours(metadata, manifest) or metadata.get("deletionTimestamp"):
             raise
-        return existing
+        return existing, False
+
+
+def runs_the_same(found: Mapping[str, Any], sent: Manifest) -> bool:
+    """Whether a Pod runs what was sent and nothing else, whoever created it."""
+    spec, own = found.get("spec") or {}, sent["spec"]
+    if spec.get("initContainers") or spec.get("ephemeralContainers"):
+        return False
+    containers = [[one.get(key) for key in _RUNS] for one in spec.get("containers") or ()]
+    return containers == [[one.get(key) for key in _RUNS] for one in own["containers"]]
 
 
 def remove(

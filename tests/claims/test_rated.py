@@ -16,6 +16,7 @@ from claims.models import (
     Consumer,
     CostCentre,
     Dispute,
+    HoldPod,
     Price,
     PriceBook,
     PriceRule,
@@ -320,6 +321,7 @@ def test_what_a_request_has_cost_so_far_is_what_is_charged(
             cluster=cluster, claim_uid="u", epoch=1, resource="pods", name=name, uid=name,
             joined_at=T0 + joined * HOUR, left_at=None if left is None else T0 + left * HOUR,
         )  # fmt: skip
+    HoldPod.objects.create(cluster=cluster, pod_uid="claim-hold", request=request, made=True)
     rate_month(month=MARCH, zone=UTC)
     now = T0 + 10 * HOUR
     charged = sum((c.amount(end_us=us(now)) or 0 for c in Charge.objects.all()), start=Fraction(0))
