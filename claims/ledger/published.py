@@ -22,9 +22,9 @@ Changes = Mapping[DeviceName, list[tuple[int, int]]]
 Draws = Mapping[str, Mapping[str, int]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, order=True)
 class Looks:
-    """What prices of idle time may depend on, as a device was when it came last."""
+    """What prices of idle time may depend on, as a device was when it came."""
 
     product: str
     profile: str
@@ -37,7 +37,9 @@ class World:
 
     published: Mapping[DeviceName, list[Span]]
     barred: Mapping[DeviceName, list[Span]]
+    # As it came last; and in order of time since when it was what, where it was more than one thing.
     looks: Mapping[DeviceName, Looks]
+    changes: Mapping[DeviceName, Sequence[tuple[int, Looks]]]
     draws: dict[DeviceName, Draws]
     taken: set[DeviceName] = field(default_factory=set)
 
@@ -59,6 +61,7 @@ class World:
             published={n: spans(changes, now=now, until_now=n in here) for n, changes in came.items()},
             barred={n: spans(changes, now=now, until_now=n in barred_now) for n, changes in barred.items()},
             looks=observed.looks,
+            changes={name: sorted(told) for name, told in observed.changes.items() if len(told) > 1},
             draws={**observed.draws, **_drawn_now(cluster)},
         )
 
@@ -116,6 +119,7 @@ class _Observed:
     came: dict[DeviceName, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     barred: dict[DeviceName, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     looks: dict[DeviceName, Looks] = field(default_factory=dict)
+    changes: dict[DeviceName, list[tuple[int, Looks]]] = field(default_factory=lambda: defaultdict(list))
     draws: dict[DeviceName, Draws] = field(default_factory=dict)
 
     def read(self, cluster: Cluster) -> None:
@@ -124,11 +128,14 @@ class _Observed:
         for kind, at, facts in rows.values_list("kind", "at", "facts").iterator(chunk_size=5_000):
             name = (facts.get("driver", ""), facts.get("pool", ""), facts.get("device", ""))
             if kind == Kind.DEVICE_APPEARED:
-                self.looks[name] = Looks(
+                looks = Looks(
                     product=facts.get("product") or "",
                     profile=facts.get("profile") or "",
                     hardware_id=facts.get("hardware_id") or "",
                 )
+                if self.looks.get(name) != looks:
+                    self.changes[name].append((us(at), looks))
+                self.looks[name] = looks
                 if drawn := facts.get("draws"):
                     self.draws[name] = {
                         one: {counter: _nanos(amount) for counter, amount in counters.items()}

@@ -19,10 +19,10 @@ from django.utils.translation import gettext as _
 from claims.history.curves import moment, us
 from claims.ledger.audit import pieces
 from claims.ledger.conservation import idle
-from claims.ledger.published import DeviceName, World
+from claims.ledger.published import DeviceName, Looks, World
 from claims.models import Charge, Statement
 from claims.money import announcing, rollup
-from claims.money.books import IDLE, Kind, PriceList, price_list
+from claims.money.books import IDLE, Book, Kind, PriceList, price_list
 from claims.money.correcting import AT_ONCE, Key, closed_from, correct, corrections_of
 from claims.money.months import Month
 from claims.money.rating import content_of, rated
@@ -33,6 +33,10 @@ from portal import bulk
 from portal.accounts import audit
 from portal.accounts.models import User
 
+# Since when the source of a charge was what, in order of time.
+Was = Mapping[str, Sequence[tuple[int, Looks]]]
+# What prices depend on, and which hardware it is.
+Looked = tuple[Kind, str]
 # Of a unit of the currency.
 GRAIN = 10**12
 
@@ -80,12 +84,14 @@ def _correct(
 ) -> None:
     """What a device was when its idle time was billed, it was: what it is by now is no reason to correct."""
     frozen: dict[Key, tuple[int, str]] = {}
-    was: dict[str, tuple[str, str, str]] = {}
+    was: dict[str, list[tuple[int, Looks]]] = defaultdict(list)
     columns = ("source", "started_us", "pk", "content", "product", "profile_digest", "hardware_id")
     rows = Charge.objects.filter(kind=Charge.Kind.IDLE, month=str(month)).order_by("started_us")
-    for source, start, pk, content, *looks in rows.values_list(*columns).iterator(chunk_size=5_000):
+    for source, start, pk, content, *told in rows.values_list(*columns).iterator(chunk_size=5_000):
         frozen[source, start, None] = pk, content
-        was.setdefault(source, (looks[0], looks[1], looks[2]))
+        looks = Looks(product=told[0], profile=told[1], hardware_id=told[2])
+        if not was[source] or was[source][-1][1] != looks:
+            was[source].append((start, looks))
     wanted = _wanted(month, zone, prices, now=now, was=was)
     late: dict[Key, Charge] = {(source, start, None): charge for (source, start), charge in wanted.items()}
     with transaction.atomic():
@@ -113,10 +119,10 @@ def _wanted(
     prices: PriceList,
     *,
     now: datetime,
-    was: Mapping[str, tuple[str, str, str]] | None = None,
+    was: Was | None = None,
 ) -> dict[tuple[str, int], Charge]:
-    """The idle charges of a month by what is known now. `was`: product, profile and hardware id of sources
-    that are known already."""
+    """The idle charges of a month by what is known now. `was`: since when sources that are known already
+    were what, in order of time."""
     start, end = month.bounds(zone)
     if not any(rule.use == IDLE for book in prices.books for rule in book.rules):
         return {}
@@ -137,23 +143,34 @@ def _charges(
     start: datetime,
     end: datetime,
     now: datetime,
-    was: Mapping[str, tuple[str, str, str]],
+    was: Was,
 ) -> Iterator[Charge]:
     world = World.load(cluster, us(now))
     kinds = _kinds(cluster, world)
-    capacities = _capacities({profile for _product, profile, _hardware in was.values()})
+    changes = [*was.values(), *world.changes.values()]
+    capacities = _capacities({looks.profile for told in changes for _since, looks in told})
+
+    def as_it_was(looks: Looks) -> Looked:
+        capacity = capacities.get(looks.profile, {})
+        kind = Kind(use=IDLE, product=looks.product, profile=looks.profile, capacity=capacity)
+        return kind, looks.hardware_id
+
     lower, upper = us(start), us(end)
     for piece, members, blanks in pieces(cluster, now, world=world):
         source = hashlib.sha256(f"idle/{cluster.pk}/{piece.name}".encode()).hexdigest()
         # What partitions are cut from is priced as the whole.
-        kind, hardware = next((kinds[name] for name in members if name in kinds), (Kind(use=IDLE), ""))
+        whole = next((name for name in members if name in kinds), None)
+        looked: list[tuple[int, Looked]] = [(0, kinds[whole] if whole else (Kind(use=IDLE), ""))]
         if source in was:
-            product, profile, hardware = was[source]
-            kind = Kind(use=IDLE, product=product, profile=profile, capacity=capacities.get(profile, {}))
+            looked = [(since, as_it_was(looks)) for since, looks in was[source]]
+        elif whole is not None and whole in world.changes:
+            # What it is now may have changed since it came, without its going.
+            *before, (last_came, _looks) = world.changes[whole]
+            looked = [*((since, as_it_was(looks)) for since, looks in before), (last_came, kinds[whole])]
         for since, until, share in idle(piece, blanks):
             first_us = max(since, lower)
             last_us = max(min(until, upper), first_us)
-            for first, last, book in prices.segments(moment(first_us), moment(last_us)):
+            for first, last, book, (kind, hardware) in _segments(prices, looked, first_us, last_us):
                 rate = book.rate(kind) if book else None
                 if book is None or rate is None:
                     continue
@@ -175,6 +192,18 @@ def _charges(
                 )
                 charge.content = content_of(charge)
                 yield charge
+
+
+def _segments(
+    prices: PriceList, looked: Sequence[tuple[int, Looked]], first: int, last: int
+) -> Iterator[tuple[datetime, datetime, Book | None, Looked]]:
+    """[first, last) cut where prices change, and where another piece of hardware came under the same name."""
+    for number, (since, looks) in enumerate(looked):
+        lower = max(since, first) if number else first
+        upper = min(looked[number + 1][0], last) if number + 1 < len(looked) else last
+        if lower < upper:
+            for start, end, book in prices.segments(moment(lower), moment(upper)):
+                yield start, end, book, looks
 
 
 def _kinds(cluster: Cluster, world: World) -> Mapping[DeviceName, tuple[Kind, str]]:

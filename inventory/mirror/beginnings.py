@@ -1,7 +1,7 @@
 """When the allocation of a claim began, and which of its allocations it is."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from inventory.mirror.turn import Kind, Moment, Source, Turn, parse_time
 from inventory.models import ArchivedObject, Observation, Pod
@@ -16,13 +16,18 @@ def of(
     turn: Turn,
     status: dra.ResourceClaimStatus,
     *,
+    created: datetime | None,
     written_at: datetime | None,
     ended: datetime | None,
     scheduled: Mapping[str, datetime],
 ) -> Moment:
-    """The best answer to when the present allocation was made. `written_at` is the time of the write of the
-    status, `ended` when the claim's allocation before this one ended, `scheduled` when Pods were, by uid."""
+    """The best answer to when the present allocation was made. `created` is when the claim was, `written_at`
+    the time of the write of the status, `ended` when the claim's allocation before this one ended,
+    `scheduled` when Pods were, by uid."""
     told = _told(turn, status, written_at=written_at, scheduled=scheduled)
+    if created is not None and told.at < created:
+        # Nothing is allocated before it exists: a copy of a claim may tell of the allocation of the original.
+        told = Moment(created, Source.CREATION)
     if ended is None or told.at > ended - CLOCK_STEP:
         return told
     # An allocation that had ended is there again, as a backup of the cluster knew it: it did not last
@@ -72,14 +77,25 @@ def epochs(turn: Turn, uids: set[str]) -> dict[str, int]:
 
 
 def ended(turn: Turn, uids: set[str]) -> dict[str, datetime]:
-    """When the last allocation ended, as it was observed, of claims that had one and have none."""
+    """When the last allocation ended, as it was observed, of claims that had one and have none; by the end
+    of its month at the latest where all that is archived."""
     found: dict[str, datetime] = {}
     kinds = (Kind.CLAIM_RELEASED, Kind.CLAIM_DELETED)
     for some in chunks(uids):
         ends = Observation.objects.filter(cluster_id=turn.cluster_id, kind__in=kinds, uid__in=some)
         for uid, at in ends.values_list("uid", "at"):
             found[uid] = max(found.get(uid, at), at)
+        archived = ArchivedObject.objects.filter(archive__cluster=turn.cluster_id, epoch__gt=0)
+        last = archived.filter(uid__in=[uid for uid in some if uid not in found]).order_by("archive__month")
+        for uid, month in last.values_list("uid", "archive__month"):
+            found[uid] = _after(month)
     return found
+
+
+def _after(month: str) -> datetime:
+    """The first instant after a month in UTC, such as "2026-09"."""
+    year, number = map(int, month.split("-"))
+    return datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
 
 
 def scheduled(turn: Turn, uids: set[str]) -> dict[str, datetime]:

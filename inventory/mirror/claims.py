@@ -172,6 +172,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
             moment = beginnings.of(
                 turn,
                 claim.status,
+                created=row.created_at,
                 written_at=change.obj.written_at,
                 ended=known.ended.get(row.uid),
                 scheduled=known.scheduled,

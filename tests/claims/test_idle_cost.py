@@ -17,6 +17,7 @@ from claims.money.rating import content_of
 from claims.money.statements import told_of
 from inventory.models import Cluster, Device, Stream
 from portal.accounts.models import Project, User
+from tests.claims.test_idle_late import close
 from tests.claims.test_shares import new_mirror
 from tests.inventory.objects import allocation, claim, gpu, node, resource_slice, result
 
@@ -170,3 +171,32 @@ def test_idle_partitions_are_one_piece_at_the_price_of_the_whole_also_when_they_
     # What was idle is idle still: for the same hardware, once, at the same price.
     assert [row[:4] for row in after[: len(before) - 1]] == [row[:4] for row in before[:-1]]
     assert {(name, price) for name, _start, price, *_ in after} == {("gpu.nvidia.com/n1/set", 7_000_000)}
+
+
+def test_what_lay_idle_costs_by_what_it_was_not_by_what_came_after_it_under_its_name(
+    db: None,
+) -> None:
+    mirror = new_mirror()
+    mirror.see(node())
+    mirror.see(resource_slice("devices", [gpu(0)]))
+    mirror.now = datetime(2026, 3, 20, tzinfo=UTC)
+    other = {"uuid": {"string": "GPU-other"}, "productName": {"string": "NVIDIA H100"}}
+    mirror.see(resource_slice("devices", [gpu(0, attributes=other)], generation=2))
+    Stream.objects.filter(cluster=mirror.cluster).update(state="watching", listed_at=T1, heard_at=APRIL)
+    mirror.cluster.contacted_at, mirror.cluster.state = APRIL, "synced"
+    mirror.cluster.save()
+    book = PriceBook.objects.create(name="2026", currency="EUR", valid_from=T0 - timedelta(days=9))
+    PriceRule.objects.create(book=book, position=0, use="idle", product="NVIDIA H100", per_hour=7)
+    PriceRule.objects.create(book=book, position=1, use="idle", per_hour=1)
+
+    def idle_charges() -> list[Any]:
+        rate_idle(month=MARCH, zone=UTC, now=APRIL)
+        rows = Charge.objects.filter(kind="idle").order_by("started_us")
+        return [(row.product, row.hardware_id, row.list_micros) for row in rows]
+
+    both = [("NVIDIA A100-SXM4-40GB", "GPU-n1-0", 1_000_000), ("NVIDIA H100", "GPU-other", 7_000_000)]
+    assert idle_charges() == both
+    # Once closed it stays so, and nothing is corrected.
+    close(MARCH, User.objects.create(username="finn", is_finance=True), APRIL)
+    assert idle_charges() == both
+    assert not Charge.objects.filter(kind="correction").exists()

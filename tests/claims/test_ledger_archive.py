@@ -17,6 +17,8 @@ from claims.models import Allocation, Consumer, Request
 from inventory.models import ArchivedObject, Cluster, Observation, ObservationArchive
 from tests.claims.conftest import NOW
 from tests.claims.mirror import observe
+from tests.claims.test_shares import new_mirror
+from tests.inventory.objects import allocation, changed, claim, result
 
 Kind = Observation.Kind
 DECEMBER = datetime(2026, 12, 1, tzinfo=UTC)
@@ -217,3 +219,26 @@ def test_a_claim_that_comes_back_after_it_was_archived_goes_on_counting(history:
     archive.archive(cluster=history, before=DECEMBER, now=LATER)
     turn = Turn(cluster_id=history.pk, features=Features.for_version("1.36"))
     assert epochs(turn, {"over", "held", "unknown"}) == {"over": 1, "held": 1}
+
+
+def test_what_a_backup_brings_back_did_not_last_meanwhile_though_its_end_is_archived(db: None) -> None:
+    mirror = new_mirror()
+    held = claim("c", allocated=allocation(result("gpu-0"), timestamp="2026-03-01T10:00:02Z"))
+    mirror.see(held)
+    mirror.see(changed(held, status={}))
+    storage.apply(cluster=mirror.cluster)
+    mirror.now = datetime(2026, 4, 2, tzinfo=UTC)
+    before = datetime(2026, 4, 1, tzinfo=UTC)
+    assert archive.archive(cluster=mirror.cluster, before=before, now=mirror.now)
+    mirror.see(changed(held))
+    storage.apply(cluster=mirror.cluster)
+    row = Allocation.objects.get(epoch=2)
+    assert (row.started_at, row.start_source) == (mirror.now, "observed")
+    assert row.started_at - timedelta(microseconds=row.start_uncertainty_us) == before
+    # What is allocated anew is no such thing.
+    mirror.see(changed(held, status={}))
+    mirror.see(
+        changed(held, status={"allocation": allocation(result("gpu-0"), timestamp="2026-04-02T00:01Z")})
+    )
+    storage.apply(cluster=mirror.cluster)
+    assert Allocation.objects.get(epoch=3).ended_at is None

@@ -464,3 +464,10 @@ def test_a_gap_says_from_when_and_whether_changes_were_lost(mirror: Mirror) -> N
     (gap,) = mirror.observed("gap")
     assert (gap.name, gap.at) == ("resourceclaims", mirror.now)
     assert gap.facts == {"resource": "resourceclaims", "from": NOW.isoformat(), "lost": True}
+
+
+def test_nothing_is_allocated_before_it_exists(mirror: Mirror) -> None:
+    copied = claim("copy", allocated=allocation(result("gpu-0"), timestamp="2025-03-01T10:00:02Z"))
+    mirror.see(copied)
+    (seen,) = mirror.observed("claim-allocated")
+    assert (seen.at, seen.source) == (datetime(2026, 3, 1, 8, tzinfo=UTC), "creationTimestamp")
