@@ -73,14 +73,15 @@ class HistoryFilter:
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, values: Mapping[str, str]) -> "HistoryFilter":
-        """From a query string. What cannot be read is named in `errors` and does not narrow."""
+    def parse(cls, values: Mapping[str, str], *, zone: tzinfo = UTC) -> "HistoryFilter":
+        """From a query string, dates as they are in `zone`. What cannot be read is named in `errors` and does
+        not narrow."""
         typed = {n: str(values.get(n) or "").replace("\x00", "").strip()[:MAX_TEXT] for n in NAMES}
         errors: dict[str, str] = {}
         bounds: dict[str, datetime | None] = {}
         for name in ("from", "to"):
             try:
-                bounds[name] = parse_moment(typed[name], end=name == "to")
+                bounds[name] = parse_bound(typed[name], zone, end=name == "to")
             except ValueError as error:
                 errors[name] = str(error)
         if typed["kind"] and typed["kind"] not in Allocation.Kind.values:
@@ -143,6 +144,15 @@ def parse_moment(text: str, *, end: bool = False, zone: tzinfo = UTC) -> datetim
     if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
         raise ValueError(_("Write a date such as 2026-03-01, or a time such as 2026-03-01T12:00Z."))
     return moment.astimezone(UTC) if moment.tzinfo else placed(moment, zone)
+
+
+def parse_bound(text: str, zone: tzinfo, *, end: bool) -> datetime | None:
+    """A bound of a period: a date, which begins in `zone`, or a time (UTC unless it says otherwise). Raises
+    ValueError likewise."""
+    found = parse_moment(text, end=end)
+    if found is None or "T" in text:
+        return found
+    return found.replace(tzinfo=zone).astimezone(UTC)
 
 
 @dataclass(frozen=True, kw_only=True)

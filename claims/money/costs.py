@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from django.utils.translation import gettext as _
 
-from claims.history.intervals import MAX_TEXT, parse_moment
+from claims.history.intervals import MAX_TEXT, parse_bound
 from claims.money.months import Month
 from portal.accounts.models import Project, User
 
@@ -32,7 +32,7 @@ class Period:
         bounds: dict[str, datetime | None] = {"from": None, "to": None}
         for name in bounds:
             try:
-                bounds[name] = _moment(typed[name], zone, end=name == "to")
+                bounds[name] = parse_bound(typed[name], zone, end=name == "to")
             except ValueError as error:
                 errors[name] = str(error)
         start = bounds["from"] or month_start(
@@ -57,13 +57,6 @@ def month_start(moment: datetime, zone: tzinfo = UTC) -> datetime:
 def next_month(moment: datetime, zone: tzinfo = UTC) -> datetime:
     """The first instant of the month after that of `moment`."""
     return Month.of(moment, zone).next().start(zone)
-
-
-def _moment(text: str, zone: tzinfo, *, end: bool) -> datetime | None:
-    found = parse_moment(text, end=end)
-    if found is None or "T" in text:
-        return found
-    return found.replace(tzinfo=zone).astimezone(UTC)
 
 
 def visible_projects(user: User) -> list[Project]:

@@ -62,11 +62,14 @@ class Wanted:
     errors: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, values: Mapping[str, str], *, now: datetime, zone: tzinfo) -> "Wanted":
-        """From a query string; what cannot be read is named in `errors`."""
+    def parse(cls, values: Mapping[str, str], *, now: datetime, zone: tzinfo, held: bool = False) -> "Wanted":
+        """From a query string; what cannot be read is named in `errors`. With `held` only what somebody held:
+        then there is one kind, which nobody chooses."""
         period = Period.parse(values, now=now, zone=zone)
         errors = dict(period.errors)
         typed = {name: _text(values.get(name)) for name in DIMENSIONS}
+        if held:
+            typed["kind"] = Charge.Kind.USAGE.value
         if typed["kind"] and typed["kind"] not in Charge.Kind.values:
             errors["kind"] = _("Choose one of: %(choices)s.") % {"choices": ", ".join(Charge.Kind.values)}
         billed = _text(values.get("billed"))
@@ -77,8 +80,8 @@ class Wanted:
         if billed and "billed" not in errors and not (period.typed["from"] or period.typed["to"]):
             # Corrections of what was long ago are billed with it.
             period = Period(start=EPOCH, end=Month.parse(billed).bounds(zone)[1], typed=period.typed)
-        names = [name.strip() for name in _text(values.get("group_by")).split(",") if name.strip()]
-        known = (*DIMENSIONS, *TIMES)
+        names = groups_of(values)
+        known = [name for name in (*DIMENSIONS, *TIMES) if not (held and name == "kind")]
         times = [name for name in names if name in TIMES]
         if any(name not in known for name in names):
             errors["group_by"] = _("Choose one of: %(choices)s.") % {"choices": ", ".join(known)}
@@ -100,6 +103,11 @@ class Wanted:
     def end_us(self, now: datetime) -> int:
         """What still runs is counted up to now."""
         return us(min(now, self.period.end))
+
+
+def groups_of(values: Mapping[str, str]) -> list[str]:
+    """What a query string asks to put together by, as it is typed there."""
+    return [name.strip() for name in _text(values.get("group_by")).split(",") if name.strip()]
 
 
 class Key(NamedTuple):
@@ -212,12 +220,12 @@ def totals(rows: Sequence[Row]) -> dict[str, tuple[int, Fraction]]:
     return found
 
 
-def quantities(rows: Sequence[Row]) -> dict[tuple[str, str], Fraction]:
+def quantities(times: Iterable[tuple[str, str, Fraction]]) -> dict[tuple[str, str], Fraction]:
     """Units × microseconds by unit and what it is per."""
     found: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-    for row in rows:
-        if row.time:
-            found[row.key.unit, row.key.per] += row.time
+    for unit, per, time in times:
+        if time:
+            found[unit, per] += time
     return dict(sorted(found.items()))
 
 
@@ -253,7 +261,7 @@ def _parts(wanted: Wanted, viewer: User, now: datetime) -> Iterator[Part]:
 
 def _of_charges(wanted: Wanted, rows: QuerySet[Charge], start: int, end: int) -> Iterator[Part]:
     """The charges themselves within [start, end)."""
-    columns = {f"by_{name}": _column(name) for name in wanted.group_by if name not in TIMES}
+    columns = {f"by_{name}": column(name) for name in wanted.group_by if name not in TIMES}
     grouped = clipped(rows, start_us=start, end_us=end).annotate(**columns).order_by()
     by_time = next((name for name in wanted.group_by if name in TIMES), "")
     if not by_time:
@@ -267,13 +275,13 @@ def _of_charges(wanted: Wanted, rows: QuerySet[Charge], start: int, end: int) ->
                 continue
             yield _part(values[: len(columns)], values[len(columns) : -2], time, count)
         return
-    edges, labels = _buckets(by_time, wanted, start, end)
+    edges, labels = buckets(by_time, wanted, start, end)
     yield from _levelled(wanted, edges, labels, _swept(grouped, columns, edges, start=start))
 
 
 def _summed_days(wanted: Wanted, rows: QuerySet[ChargeDay]) -> Iterator[Part]:
     """Days that are added up already."""
-    columns = {f"by_{name}": F(name) if name in TIMES else _column(name) for name in wanted.group_by}
+    columns = {f"by_{name}": F(name) if name in TIMES else column(name) for name in wanted.group_by}
     rate = [name for name in _RATE if name != "fixed"]
     sums = rows.annotate(**columns).order_by().values_list(*columns, *rate).annotate(told=Sum("time"))
     for *values, time in sums:
@@ -286,13 +294,13 @@ def _hourly(wanted: Wanted, rows: QuerySet[Charge], now: datetime) -> Iterator[P
     start, end = us(wanted.period.start), wanted.end_us(now)
     if start >= end:
         return
-    edges, labels = _buckets("hour", wanted, start, end)
+    edges, labels = buckets("hour", wanted, start, end)
     base = edges[1] - HOUR if len(edges) > 2 else start - start % HOUR
     timed = rows.filter(fixed=None)
     # An index knows the months.
     if (near := months_within(start, end, wanted.zone, billed=wanted.billed)) is not None:
         timed = timed.filter(month__in=near)
-    columns = {f"by_{name}": _column(name) for name in wanted.group_by if name not in TIMES}
+    columns = {f"by_{name}": column(name) for name in wanted.group_by if name not in TIMES}
     grouped = clipped(timed, start_us=start, end_us=end).filter(ended_us__gt=F("started_us"))
     grouped = grouped.annotate(
         **columns,
@@ -349,7 +357,7 @@ def _part(groups: Sequence[Any], rate: Sequence[Any], time: int, count: int) -> 
     return key, Fraction(0) if fixed is not None else quantity * time, exact
 
 
-def _column(name: str) -> Any:
+def column(name: str) -> Any:
     return F("who") if name == "person" else Coalesce(F(DIMENSIONS[name]), Value(""))
 
 
@@ -380,7 +388,7 @@ def _swept(
         yield key, found, fixed.get(key, {})
 
 
-def _buckets(name: str, wanted: Wanted, first: int, last: int) -> tuple[list[int], list[str]]:
+def buckets(name: str, wanted: Wanted, first: int, last: int) -> tuple[list[int], list[str]]:
     """Edges of the hours, days or months in the organisation's time zone, and what they are called.
     A day is as long as it is there: 23 or 25 hours where the clocks change."""
     start, end, zone = _moment(first), _moment(last), wanted.zone

@@ -1,4 +1,5 @@
-"""REST of the ledger: who held which device from when to when, paged or as a stream of any size.
+"""REST of the ledger: who held which device from when to when, paged or as a stream of any size; or how many
+did, and for how long, put together by what the caller names.
 
 What a person may not see, their token may not see.
 """
@@ -6,11 +7,13 @@ What a person may not see, their token may not see.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.utils import timezone
+from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import exceptions, serializers
 from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
@@ -18,8 +21,12 @@ from rest_framework.response import Response
 from claims.history.intervals import HistoryFilter, HistoryRow, allocations, seen_by, version
 from claims.history.spans import each, newest_first
 from claims.models import Allocation, Bound
-from claims.rest.answers import ProblemOut, refuse_unknown
+from claims.money.months import zone_named
+from claims.rest import held
+from claims.rest.answers import refuse_unknown
 from claims.rest.streams import RENDERERS, Formats, etag_of, is_streamed, not_modified, streamed, utc
+from claims.rest.usage import answers
+from claims.rest.usage_answers import QuantityOut
 from inventory.podresources.answers import NamedDeviceOut, as_json
 from inventory.podresources.naming import NamedDevice
 from portal.accounts.models import ApiToken
@@ -110,9 +117,44 @@ class AllocationOut(serializers.Serializer[Any]):
 
 COLUMNS = tuple(AllocationOut().fields)
 
+
+class AllocationRowOut(AllocationOut):
+    """One allocation; or, with `group_by`, allocations put together: then with what they are grouped by, and
+    without what only a single one has."""
+
+    def get_fields(self) -> dict[str, Any]:
+        fields = super().get_fields()
+        for field in fields.values():
+            field.required = False
+        return fields | held.HeldFields().get_fields()
+
+
+class AllocationsOut(serializers.Serializer[Any]):
+    """A page. What is not required only rows have that are put together."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True, required=False, help_text="Of allocations one by one.")
+    results = AllocationRowOut(many=True)
+    start = serializers.DateTimeField(
+        required=False, help_text="1970: whenever it was, since only `billed` was named."
+    )
+    end = serializers.DateTimeField(required=False)
+    as_of = serializers.DateTimeField(required=False, help_text="What is still held is counted up to here.")
+    billed = serializers.CharField(
+        required=False, allow_null=True, help_text="The month of the statements; null: any."
+    )
+    group_by = serializers.ListField(child=serializers.CharField(), required=False)
+    allocations = serializers.IntegerField(
+        required=False, help_text="Of all pages: one that is in several rows counts once."
+    )
+    quantities = QuantityOut(many=True, required=False, help_text="Of all pages.")
+
+
+# What a page is, is said by itself.
+_ANSWER = forced_singular_serializer(AllocationsOut)  # type: ignore[no-untyped-call] # has no types
 _EXAMPLE = OpenApiExample(
     "A GPU for two hours",
-    value={
+    value={"next": None, "previous": None, "results": [{
         "id": 4711, "kind": "claim", "cluster": "main", "node": "node-7", "driver": "gpu.nvidia.com",
         "pool": "node-7", "device": "gpu-3", "share_id": "", "hardware_id": "GPU-8a10b6f7",
         "product": "NVIDIA A100-SXM4-40GB", "profile": "5f1c…", "device_class": "gpu.nvidia.com",
@@ -130,13 +172,14 @@ _EXAMPLE = OpenApiExample(
         ],
         "physical_devices": [],
         "use_mean_percent": 37.5, "use_highest_percent": 99.0, "use_measured_seconds": 6900.0,
-    },
+    }]},
     response_only=True,
+    media_type="application/json",
 )  # fmt: skip
 _FILTERS = (
     (
         "from",
-        "What was held at this time or later: a date, or an ISO 8601 time (UTC unless it says otherwise).",
+        "What was held at this time or later: a date, in the organisation's time zone, or an ISO 8601 time.",
     ),
     ("to", "What was held before: a date includes that day, a time is exclusive."),
     ("project", "Slug."),
@@ -154,11 +197,15 @@ _FILTERS = (
     ("request", "Key of a request, likewise."),
     ("pod", "Name or uid of a Pod that used it, likewise."),
 )
+# What is told of allocations one by one only.
+_ONLY_SINGLE = ("device", "node", "pool", "driver", "request", "pod", "kind", "running")
 
 _PARAMETERS = [
+    held.GROUP_BY,
     *(OpenApiParameter(name, description=text) for name, text in _FILTERS),
     OpenApiParameter("kind", enum=Allocation.Kind.values, description="Only claims, or only units."),
     OpenApiParameter("running", OpenApiTypes.BOOL, description="Only what is held now."),
+    *held.ONLY_GROUPED,
     OpenApiParameter(
         "format",
         enum=["json", "csv", "ndjson"],
@@ -170,18 +217,20 @@ _PARAMETERS = [
         description="The `ETag` of an earlier answer: 304 where nothing has changed since.",
     ),
 ]
-# These every list has.
 _PAGES = [
-    OpenApiParameter(name) for name in (CursorPages.cursor_query_param, CursorPages.page_size_query_param)
-]
+    OpenApiParameter(CursorPages.page_size_query_param, OpenApiTypes.INT, description="Rows of a page; 100, "
+                     "at most 1000."),
+    OpenApiParameter(CursorPages.cursor_query_param, description="Where a page begins: as `next` has it."),
+]  # fmt: skip
 
 
 class AllocationListView(ApiListView):
     """Who held which device from when to when, newest first. Any caller sees devices and projects; claims,
-    Pods and persons only members of the project, administrators and auditors."""
+    Pods and persons only members of the project, administrators and auditors. Put together by `group_by`:
+    what the caller may see the cost of."""
 
     required_scope = ApiToken.Scope.CHARGEBACK
-    serializer_class = AllocationOut
+    serializer_class = AllocationsOut
     ordering = ("-started_at", "-id")
     renderer_classes = RENDERERS
     content_negotiation_class = Formats
@@ -195,26 +244,23 @@ class AllocationListView(ApiListView):
         return newest_first(queryset, start=self._wanted().start)
 
     def _wanted(self) -> HistoryFilter:
-        wanted = HistoryFilter.parse(self.request.query_params)
+        wanted = HistoryFilter.parse(self.request.query_params, zone=zone_named(settings.ORGANISATION_ZONE))
         if wanted.errors:
             raise exceptions.ValidationError({name: [said] for name, said in wanted.errors.items()})
         return wanted
 
     @extend_schema(
         tags=["chargeback"],
-        parameters=_PARAMETERS,
-        responses={
-            (200, "application/json"): AllocationOut(many=True),
-            (200, "text/csv"): OpenApiTypes.STR,
-            (200, "application/x-ndjson"): OpenApiTypes.STR,
-            304: OpenApiResponse(description="Nothing has changed."),
-            400: ProblemOut,
-        },
-        examples=[_EXAMPLE],
+        operation_id="allocations_list",
+        parameters=[*_PARAMETERS, *_PAGES],
+        responses=answers(_ANSWER),
+        examples=[_EXAMPLE, held.EXAMPLE],
     )
     def get(self, request: ApiRequest, *_args: Any, **_kwargs: Any) -> Any:
-        """What was held, newest first; as JSON page by page, as CSV or NDJSON all of it."""
+        """What was held, newest first, or put together; as JSON page by page, as CSV or NDJSON all of it."""
         refuse_unknown(request, [*_PARAMETERS, *_PAGES])
+        if held.is_put_together(request, only_single=_ONLY_SINGLE):
+            return held.put_together(request, viewer=self.person)
         self._wanted()
         etag = etag_of(request.get_full_path(), request.accepted_renderer.format, version(self.person))
         if (known := not_modified(request, etag)) is not None:

@@ -164,17 +164,28 @@ def sums(rows: Sequence[Row]) -> dict[str, Any]:
             }
             for currency, (minor, exact) in totals(rows).items()
         ],
-        "quantities": [
-            {"unit": unit, "per": per, "unit_hours": f"{hours(time):f}"}
-            for (unit, per), time in quantities(rows).items()
-        ],
+        "quantities": measured((row.key.unit, row.key.per, row.time) for row in rows),
     }
+
+
+def measured(times: Iterable[tuple[str, str, Fraction]]) -> list[dict[str, str]]:
+    """Units × microseconds, added up by unit and what it is per."""
+    return [
+        {"unit": unit, "per": per, "unit_hours": f"{hours(time):f}"}
+        for (unit, per), time in quantities(times).items()
+    ]
 
 
 def wanted_of(request: ApiRequest, now: datetime) -> Wanted:
     """What a call asks for; raises ValidationError for what cannot be read, or is called otherwise."""
     refuse_unknown(request, (GROUP_BY, *FILTERS, *PAGES, *FORMAT))
-    wanted = Wanted.parse(request.query_params, now=now, zone=zone_named(settings.ORGANISATION_ZONE))
+    return read(request, now)
+
+
+def read(request: ApiRequest, now: datetime, *, held: bool = False) -> Wanted:
+    """The same of parameters whose names are known; `held` as `Wanted.parse` has it."""
+    zone = zone_named(settings.ORGANISATION_ZONE)
+    wanted = Wanted.parse(request.query_params, now=now, zone=zone, held=held)
     if wanted.errors:
         raise exceptions.ValidationError({name: [said] for name, said in wanted.errors.items()})
     return wanted

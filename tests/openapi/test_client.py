@@ -119,6 +119,9 @@ def test_a_generated_client_reads_the_whole_of_chargeback(
         held = desk.pages("chargeback.allocations_list", limit=2, project="tides")
         assert [row.device for row in held] == [f"gpu-{number}" for number in range(4, -1, -1)]
         assert {row.started_at for row in held} == {NOW}
+        together = desk("chargeback.allocations_list", **JANUARY, group_by="project")
+        assert (together.allocations, [row.project for row in together.results]) == (6, ["tides"])
+        assert [row.to_dict() for row in together.quantities] == [row.to_dict() for row in used.quantities]
 
 
 def test_it_tells_what_cannot_be_and_changes_what_may_be(

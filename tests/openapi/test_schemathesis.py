@@ -57,7 +57,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cluster": ("berlin",),
     "class": ("gpu.nvidia.com",),
     "person": ("mina",),
-    "group_by": ("project", "day,product", "hour,person", "month,cost_centre,class,profile,cluster,kind"),
+    "group_by": ("project", "day,product", "hour,person", "month,cost_centre,class,profile,cluster,kind", ""),
 }
 
 
