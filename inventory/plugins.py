@@ -144,7 +144,7 @@ def _size(text: str) -> int | None:
     if text.endswith(("G", "M")):
         text += "i"
     try:
-        size = Quantity.parse(text).as_int() if text else 0
+        size = Quantity.parse(text).whole() if text else 0
     except (InvalidQuantity, ArithmeticError):
         return None
     return size if 0 < size < 2**63 else None

@@ -122,7 +122,7 @@ def _memory(capacity: Mapping[str, Any]) -> int | None:
         if text is None:
             continue
         try:
-            size = Quantity.parse(str(text)).as_int()
+            size = Quantity.parse(str(text)).whole()
         except (InvalidQuantity, ArithmeticError):
             continue
         # Beyond the column is beyond any device.

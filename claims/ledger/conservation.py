@@ -230,7 +230,7 @@ def _part(used: Any, total: Any) -> Number | None:
         whole, part = Quantity.parse(str(total)).nanos, Quantity.parse(str(used)).nanos
     except InvalidQuantity:
         return None
-    return Fraction(part, whole) if whole > 0 else None
+    return Fraction(part, whole) if whole > 0 and part >= 0 else None
 
 
 def spans(changes: Iterable[tuple[int, int]], *, now: int, until_now: bool) -> list[Span]:

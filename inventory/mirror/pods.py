@@ -22,6 +22,8 @@ from portal.sql import chunks
 FINISHED = frozenset({"Succeeded", "Failed"})
 # Longer than any registry takes.
 MAX_IMAGE = 512
+# As the API has numbers.
+MOST_UNITS = 2**63 - 1
 _COLUMNS = [
     *("uid", "resource_version", "labels", "annotations", "created_at", "phase", "node_name", "deleted_at"),
     *("scheduled_at", "started_at", "finished_at", "claim_names", "extended_resources"),
@@ -234,7 +236,7 @@ def _whole(container: _Container) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, amount in _asked(container):
         with suppress(InvalidQuantity, ArithmeticError):
-            found[name] = Quantity.parse(amount).as_int()
+            found[name] = min(Quantity.parse(amount).whole(), MOST_UNITS)
     return found
 
 

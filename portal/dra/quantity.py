@@ -183,6 +183,10 @@ class Quantity:
             raise ValueError("cannot convert value to integer")
         return value
 
+    def whole(self) -> int:
+        """Rounded up to a whole number, of any size."""
+        return -(-self.nanos // _NANO)
+
     def _int64(self) -> int | None:
         if self._scale is None or self._scale < 0:
             return None

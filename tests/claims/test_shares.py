@@ -200,3 +200,12 @@ def test_a_share_is_the_largest_part_whatever_the_names(told: dict[str, tuple[in
         full = name if "/" in name else f"{DRIVER}/{name}"
         rule = Rule(per_hour=Decimal(1), unit=CAPACITY, per="1k", capacity=full)
         assert rule.quantity(kind) == used[name]
+
+
+def test_less_than_nothing_is_no_amount_and_makes_nothing_idle(mirror: Mirror) -> None:
+    mirror.see(node())
+    mirror.see(resource_slice("s1", [gpu(0, allowMultipleAllocations=True)]))
+    mirror.see(share_of(1, {"memory": "-5Gi"}))
+    storage.apply(cluster=mirror.cluster)
+    sums = audit(cluster=mirror.cluster, now=mirror.now + HOUR).sums
+    assert (sums.idle, sums.conserved) == (0, True)

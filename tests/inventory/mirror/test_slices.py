@@ -213,3 +213,12 @@ def test_an_object_that_is_stored_already_costs_no_write(
     # The lease and the stream's heard_at.
     assert len(writes) == 2
     assert mirror.cluster.__class__.objects.get().mirror_version == version
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"), [("100m", 1), ("1.5Gi", 3 << 29), ("9999999E", None), ("0", None)]
+)
+def test_a_device_of_whatever_memory_is_there(mirror: Mirror, memory: str, size: int | None) -> None:
+    mirror.see(resource_slice("s1", [gpu(0, capacity={"memory": {"value": memory}})]))
+    device = Device.objects.select_related("profile").get()
+    assert device.profile.memory_bytes == size

@@ -119,3 +119,12 @@ def test_a_partition_tells_what_it_draws_on_and_of_how_much(mirror: Mirror) -> N
     told, other = allocated.facts["devices"]
     assert told["counters"] == {"gpu-0-counter-set/memory": {"used": "10Gi", "total": "40Gi"}}
     assert "counters" not in other
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"), [("1.5Ki", 1536), ("0.0009765625Ki", 1), ("9999999E", 2**63 - 1)]
+)
+def test_units_are_counted_however_their_number_is_written(mirror: Mirror, asked: str, count: int) -> None:
+    mirror.see(pod(extended={"nvidia.com/gpu": asked}, on="n1"))
+    assert Pod.objects.get().extended_resources == {"nvidia.com/gpu": count}
+    assert mirror.observed("pod-scheduled")
