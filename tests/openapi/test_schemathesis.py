@@ -116,6 +116,21 @@ def test_whatever_the_document_allows_is_answered_as_it_says(
     made_up()
 
 
+@pytest.mark.parametrize(
+    "query", [{"group_by": "project,day"}, {"group_by": "class,person", "billed": "2026-01", "limit": 1}]
+)
+def test_allocations_put_together_are_answered_as_the_document_says(
+    query: dict[str, Any], api: Any, world: World
+) -> None:
+    """What is asked for one of two forms only is hardly ever made up without the other's."""
+    month = {"from": "2026-01-01", "to": "2026-01-31"}
+    for form in ("json", "csv", "ndjson"):
+        asked = {**month, **query, "format": form}
+        response = ask(api["/api/v1/allocations/"]["GET"].Case(query=asked), world)
+        assert response.status_code == 200
+        assert form != "json" or response.json()["allocations"] > 0
+
+
 def operation_of(api: Any, row: Row) -> Any:
     """The row's call in the document, which calls primary keys `id`."""
     path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", "/" + BY_NAME[row.name].pattern).replace("{pk}", "{id}")
@@ -130,11 +145,12 @@ def arguments_of(row: Row, world: World) -> dict[str, str]:
     }
 
 
-def ask(case: "Case[Any]", world: World) -> None:
-    """Make the call as an administrator's program, undo it, and hold its answer against the document."""
+def ask(case: "Case[Any]", world: World) -> Any:
+    """The answer to the call as an administrator's program makes it; undone, and held to the document."""
     # Attempts are counted there.
     cache.clear()
     world.answering.reset()
     with calls.undone():
         response = case.call(headers={"Authorization": f"Bearer {world.passes['administrator']}"})
         case.validate_response(response, checks=CHECKS)
+    return response
