@@ -7,6 +7,10 @@ be limited for one of them. What the cluster refuses is therefore a subset of wh
 
 For a namespace with entitlements there is one object per resource: `requests.<resource>` is what is entitled
 together, and of what is ending what its Pods still have. With the last entitlement it goes.
+
+Where a DeviceClass serves a resource too (`extendedResourceName`), Kubernetes counts what claims of that
+class ask for as units of the resource (KEP-5004): a limit of units would refuse claims that have nothing to
+do with them. There no such limit is written.
 """
 
 import hashlib
@@ -92,6 +96,7 @@ def name_of_entitlements(resource: str) -> str:
 def keys_of(quota: Quota, cluster: Cluster, *, placements: Sequence[Placement]) -> Keys:
     """What limits the quota on a cluster; `placements` are all of the cluster."""
     found = Keys()
+    serving = served_by_classes([cluster.pk])
     # As the API server writes it: 1000 is 1k there.
     limit = str(Quantity.parse(quota.limit))
     if quota.flavor_id is None:
@@ -102,15 +107,24 @@ def keys_of(quota: Quota, cluster: Cluster, *, placements: Sequence[Placement]) 
         for name in units.values_list("resource", flat=True).distinct():
             found.hard[UNITS.format(name=name)] = limit
         return found
+    own = {placement.device_class for placement in placements if placement.flavor_id == quota.flavor_id}
     for placement in placements:
         if placement.flavor_id != quota.flavor_id:
             continue
+        if foreign := serving.get((cluster.pk, placement.extended_resource), frozenset()) - own:
+            told = {
+                "name": placement.extended_resource, "cluster": cluster.name,
+                "classes": ", ".join(sorted(foreign)),
+            }  # fmt: skip
+            found.not_possible.append(
+                _("%(cluster)s cannot limit it: claims of %(classes)s count as “%(name)s” too.") % told
+            )
         named = (
             (DEVICES_OF_CLASS, "device_class", placement.device_class),
             (UNITS, "extended_resource", placement.extended_resource),
         )
         for key, column, name in named:
-            if not name:
+            if not name or (column == "extended_resource" and foreign):
                 continue
             others = {
                 other.flavor.name
@@ -159,7 +173,7 @@ def wanted_of(quota: Quota, *, now: datetime) -> tuple[list[Wanted], list[str]]:
 
 
 def wanted_for_entitlements(clusters: Collection[int] | None = None) -> list[Wanted]:
-    """The objects of namespaces with entitlements; three queries."""
+    """The objects of namespaces with entitlements, but for resources that classes serve too; four queries."""
     rows = Request.objects.filter(
         shape=Request.Shape.ENTITLEMENT, state__in=[*LIVE, Request.State.CREATING, Request.State.ENDING]
     )
@@ -172,6 +186,7 @@ def wanted_for_entitlements(clusters: Collection[int] | None = None) -> list[Wan
         key = (request.cluster_id, request.namespace, request.extended_resource, request.project_id)
         ending = request.state == Request.State.ENDING
         units[key] += still.get((pk, request.extended_resource), 0) if ending else request.count
+    serving = served_by_classes({cluster for cluster, *_rest in units})
     return [
         Wanted(
             project=project,
@@ -182,7 +197,17 @@ def wanted_for_entitlements(clusters: Collection[int] | None = None) -> list[Wan
             hard={UNITS.format(name=resource): str(Quantity.from_int(count))},
         )
         for (cluster, namespace, resource, project), count in units.items()
+        if (cluster, resource) not in serving
     ]
+
+
+def served_by_classes(clusters: Collection[int]) -> Mapping[tuple[int, str], frozenset[str]]:
+    """The DeviceClasses whose claims count as units of an extended resource, by cluster and resource."""
+    found: dict[tuple[int, str], set[str]] = defaultdict(set)
+    rows = DeviceClass.objects.filter(cluster__in=clusters).exclude(extended_resource_name="")
+    for cluster, resource, name in rows.values_list("cluster_id", "extended_resource_name", "name"):
+        found[cluster, resource].add(name)
+    return {key: frozenset(names) for key, names in found.items()}
 
 
 def _still_used(requests: Collection[int]) -> Mapping[tuple[int, str], int]:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from claims import tasks
-from claims.models import Flavor, Quota, QuotaObject, Request, RequestPod
+from claims.models import Flavor, Placement, Quota, QuotaObject, Request, RequestPod
 from claims.quotas import cluster as quotas_cluster
 from claims.quotas import writing as quotas_writing
-from claims.quotas.cluster import QUOTA_LABEL, name_of, name_of_entitlements
+from claims.quotas.cluster import QUOTA_LABEL, Keys, keys_of, name_of, name_of_entitlements
 from claims.requests import pursuit
 from claims.requests.manifests import MANAGED_BY, PROJECT_LABEL
 from claims.requests.rehearsal import rehearse
-from inventory.models import Cluster, NamespaceBinding, Pod, ResourceQuota, Stream
+from inventory.models import Cluster, DeviceClass, NamespaceBinding, Pod, ResourceQuota, Stream
 from portal.accounts.models import Project
 from portal.kube import errors
 from tests.claims import catalogue, quotas
@@ -270,6 +270,42 @@ def test_a_cluster_that_refuses_the_object_does_not_keep_the_entitlement_from_be
     assert (request.state, row().state, row().message) == (
         Request.State.WAITING_FOR_POD, State.REFUSED, "may not",
     )  # fmt: skip
+
+
+def test_units_that_claims_of_a_class_count_as_are_not_limited(
+    cast: Cast, project: Project, cluster: Cluster, plugin: Flavor, fake: FakeCluster
+) -> None:
+    """KEP-5004: else an entitlement to units would refuse every further claim of that class."""
+    entitlement(project, plugin, cluster, 2)
+    work(fake)
+    assert list(there(fake).values()) == [{UNITS: "2"}]
+    served = DeviceClass.objects.create(
+        cluster=cluster,
+        name="gpu.nvidia.com",
+        uid="c1",
+        resource_version="1",
+        spec={},
+        extended_resource_name="nvidia.com/gpu",
+    )
+    work(fake, minutes=1)
+    assert there(fake) == {}
+    DeviceClass.objects.filter(pk=served.pk).update(extended_resource_name="nvidia.com/mig")
+    work(fake, minutes=2)
+    assert list(there(fake).values()) == [{UNITS: "2"}]
+
+
+def test_a_quota_limits_no_units_that_claims_of_others_count_as(quota: Quota, cluster: Cluster) -> None:
+    def keys(*serving: str) -> Keys:
+        DeviceClass.objects.update(extended_resource_name="")
+        DeviceClass.objects.filter(name__in=serving).update(extended_resource_name="nvidia.com/gpu")
+        return keys_of(quota, cluster, placements=list(Placement.objects.all()))
+
+    assert set(keys().hard) == {DEVICES, UNITS}
+    # Of its own class they are what the quota is about.
+    assert (set(keys("h100").hard), keys("h100").not_possible) == ({DEVICES, UNITS}, [])
+    assert set(keys("h100", "a100").hard) == {DEVICES}
+    (said,) = keys("h100", "a100").not_possible
+    assert "claims of a100 count as “nvidia.com/gpu” too" in said
 
 
 def test_the_desks_own_quota_is_no_objection_to_one_more_entitlement(
