@@ -1,6 +1,7 @@
 """When the allocation of a claim began, and which of its allocations it is."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from inventory.mirror.turn import Kind, Moment, Source, Turn, parse_time
@@ -25,9 +26,11 @@ def of(
     the time of the write of the status, `ended` when the claim's allocation before this one ended,
     `scheduled` when Pods were, by uid."""
     told = _told(turn, status, written_at=written_at, scheduled=scheduled)
-    if created is not None and told.at < created:
+    if created is not None:
         # Nothing is allocated before it exists: a copy of a claim may tell of the allocation of the original.
-        told = Moment(created, Source.CREATION)
+        if told.at < created:
+            told = Moment(created, Source.CREATION)
+        told = replace(told, uncertainty=min(told.uncertainty, told.at - created))
     if ended is None or told.at > ended - CLOCK_STEP:
         return told
     # An allocation that had ended is there again, as a backup of the cluster knew it: it did not last

@@ -471,3 +471,13 @@ def test_nothing_is_allocated_before_it_exists(mirror: Mirror) -> None:
     mirror.see(copied)
     (seen,) = mirror.observed("claim-allocated")
     assert (seen.at, seen.source) == (datetime(2026, 3, 1, 8, tzinfo=UTC), "creationTimestamp")
+
+
+def test_what_was_created_within_a_gap_was_not_allocated_before(mirror: Mirror) -> None:
+    fleet(mirror)
+    mirror.now += timedelta(days=1)
+    made = mirror.now - timedelta(hours=2)
+    new = claim(allocated=allocation(result("gpu-0")), creationTimestamp=made.isoformat())
+    mirror.lists(new, kind="ResourceClaim", since=mirror.now - timedelta(days=1))
+    (seen,) = mirror.observed("claim-allocated")
+    assert seen.at - timedelta(microseconds=seen.uncertainty_us) == made
