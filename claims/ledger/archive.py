@@ -73,7 +73,13 @@ def events(*, cluster: Cluster, uids: Sequence[str]) -> Iterator[Event]:
         held[pk].append(uid)
     files = ObservationArchive.objects.filter(pk__in=held) if held else ()
     for file in files:
-        yield from parquet.events(_sound(file), held[file.pk])
+        path = _sound(file)
+        try:
+            yield from parquet.events(path, held[file.pk])
+        except (OSError, ValueError):
+            # Changed since it was found right, and nobody told the file system: a disk that fails.
+            _sound(file, anew=True)
+            raise
 
 
 def uids(*, cluster: Cluster, size: int) -> Iterator[list[str]]:

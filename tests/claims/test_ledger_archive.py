@@ -1,5 +1,6 @@
 """Observations of closed months in files: what is moved, that nothing is lost, and what is refused."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -242,3 +243,15 @@ def test_what_a_backup_brings_back_did_not_last_meanwhile_though_its_end_is_arch
     )
     storage.apply(cluster=mirror.cluster)
     assert Allocation.objects.get(epoch=3).ended_at is None
+
+
+def test_a_file_that_goes_bad_under_the_desk_is_refused_by_name_too(history: Cluster, place: Path) -> None:
+    (made,) = archive.archive(cluster=history, before=DECEMBER, now=LATER)
+    storage.refold(cluster=history, uids=["over"])
+    path = place / made.file.file_name
+    stat, told = path.stat(), bytearray(path.read_bytes())
+    told[4:-8] = b"\xff" * (len(told) - 12)
+    path.write_bytes(told)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(archive.ArchiveDamaged, match="was changed"):
+        storage.refold(cluster=history, uids=["over"])
