@@ -42,11 +42,17 @@ pytestmark = pytest.mark.django_db
 DRIVER = "gpu-0.example.com"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
+# When the test began: the desk tells how old what happens is, and this module may be read long before.
 NOW = timezone.now()
 
 
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "NOW", timezone.now())
+
+
 @pytest.fixture
-def north() -> Cluster:
+def north(now: None) -> Cluster:
     cluster = make_cluster("north")
     make_fleet(cluster, nodes=2, per_node=4, kinds=1)
     Device.objects.update(state=Device.State.FREE, health=Device.Health.GOOD)
