@@ -155,10 +155,15 @@ def parse_bound(text: str, zone: tzinfo, *, end: bool) -> datetime | None:
     return found.replace(tzinfo=zone).astimezone(UTC)
 
 
+# Of a Pod: its containers, each with the request of the claim that it uses; None = not known.
+Uses = Sequence[tuple[str, str]] | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class PodStay:
     """The time that a Pod (or what else reserved the claim) was at an interval; `left` None = it still is.
-    `partly` = not for all of the interval, as far as can be told."""
+    `partly` = not for all of the interval, as far as can be told; `containers` are those that used the
+    interval's device, None = not known."""
 
     name: str
     uid: str
@@ -166,6 +171,7 @@ class PodStay:
     joined: datetime
     left: datetime | None
     partly: bool = False
+    containers: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +311,7 @@ def _row(
     row: Allocation,
     *,
     visible: bool,
-    stays: Mapping[tuple[int, str, int], Sequence[PodStay]],
+    stays: Mapping[tuple[int, str, int], Sequence[tuple[PodStay, Uses]]],
     physical: Mapping[int, Sequence[NamedDevice]],
     now: datetime,
 ) -> HistoryRow:
@@ -322,7 +328,7 @@ def _row(
         namespace=row.namespace if visible else "",
         person=str(request.requester) if request else "",
         request_key=str(request.key) if request else "",
-        stays=[_within(row, one) for one in stays.get((row.cluster_id, row.claim_uid, row.epoch), ())]
+        stays=[_within(row, *one) for one in stays.get((row.cluster_id, row.claim_uid, row.epoch), ())]
         if visible
         else (),
         physical=named if visible else [replace(one, container="") for one in named],
@@ -341,21 +347,26 @@ def _physical(rows: Sequence[Allocation]) -> Mapping[int, Sequence[NamedDevice]]
     }
 
 
-def _within(row: Allocation, stay: PodStay) -> PodStay:
+def _within(row: Allocation, stay: PodStay, uses: Uses) -> PodStay:
     late = stay.joined - row.started_at > A_MOMENT
     early = stay.left is not None and (row.ended_at is None or row.ended_at - stay.left > A_MOMENT)
-    return replace(stay, partly=late or early)
+    # "gpu/large" is an alternative of the request "gpu".
+    requests = ("", row.request_name, row.request_name.partition("/")[0])
+    containers = None if uses is None else [name for name, request in uses if request in requests]
+    return replace(stay, partly=late or early, containers=containers)
 
 
-def _stays(rows: Sequence[Allocation]) -> Mapping[tuple[int, str, int], Sequence[PodStay]]:
-    """What reserved each claim during each allocation, in the order of their coming."""
+def _stays(rows: Sequence[Allocation]) -> Mapping[tuple[int, str, int], Sequence[tuple[PodStay, Uses]]]:
+    """What reserved each claim during each allocation, in the order of their coming, and which containers
+    use which of its requests."""
     uids = {row.claim_uid for row in rows}
-    found: dict[tuple[int, str, int], list[PodStay]] = defaultdict(list)
+    found: dict[tuple[int, str, int], list[tuple[PodStay, Uses]]] = defaultdict(list)
     if not uids:
         return found
     seen = Consumer.objects.filter(claim_uid__in=uids, cluster__in={row.cluster_id for row in rows})
     for one in seen.order_by("joined_at", "id"):
-        found[one.cluster_id, one.claim_uid, one.epoch].append(
-            PodStay(name=one.name, uid=one.uid, resource=one.resource, joined=one.joined_at, left=one.left_at)
+        stay = PodStay(
+            name=one.name, uid=one.uid, resource=one.resource, joined=one.joined_at, left=one.left_at
         )
+        found[one.cluster_id, one.claim_uid, one.epoch].append((stay, one.containers))
     return found

@@ -193,6 +193,7 @@ def _stays(uid: str, epoch: int, events: list[Event], span: _Span) -> list[Stay]
                 uid=consumer_uid,
                 joined=start,
                 left=max(start, min(ends)) if ends else None,
+                containers=consumer.get("containers"),
             )
         )
     return stays

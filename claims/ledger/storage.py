@@ -46,7 +46,17 @@ _BY_ATTNAME = {field.attname: field.name for field in Allocation._meta.concrete_
 _GENERATED = [field.name for field in Allocation._meta.concrete_fields if field.generated]
 Key = tuple[Any, ...]
 MICROSECOND = timedelta(microseconds=1)
-_CONSUMER_VALUES = ("cluster_id", "claim_uid", "epoch", "resource", "name", "uid", "joined_at", "left_at")
+_CONSUMER_VALUES = (
+    "cluster_id",
+    "claim_uid",
+    "epoch",
+    "resource",
+    "name",
+    "uid",
+    "joined_at",
+    "left_at",
+    "containers",
+)
 
 
 def apply(*, cluster: Cluster) -> int:
@@ -312,6 +322,7 @@ def _consumer(cluster: Cluster, stay: Stay) -> Consumer:
         uid=stay.uid,
         joined_at=stay.joined,
         left_at=stay.left,
+        containers=stay.containers,
     )
 
 

@@ -109,6 +109,9 @@ class Stay:
     uid: str
     joined: datetime
     left: datetime | None
+    # Its containers that use the claim, each with the request of the claim that it uses ("" = all of it);
+    # None = not known.
+    containers: list[list[str]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,6 +176,8 @@ class Consumer(models.Model):
     uid = models.CharField(max_length=64)
     joined_at = models.DateTimeField()
     left_at = models.DateTimeField(null=True)
+    # Its containers that use the claim: [[name, request of the claim or "" for all of it]]; null = not known.
+    containers = models.JSONField(null=True)
 
     class Meta:
         constraints: ClassVar = [

@@ -43,6 +43,11 @@ class StayOut(serializers.Serializer[Any]):
     resource = serializers.CharField(help_text="`pods`, or what else reserved the claim.")
     joined_at = serializers.DateTimeField()
     left_at = serializers.DateTimeField(allow_null=True, help_text="Null: it is still there.")
+    containers = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Those of the Pod that use this device of the claim. Null: not known.",
+    )
 
 
 class AllocationOut(serializers.Serializer[Any]):
@@ -168,7 +173,7 @@ _EXAMPLE = OpenApiExample(
         "consumers": ["train-0"],
         "stays": [
             {"name": "train-0", "uid": "41c0…", "resource": "pods", "joined_at": "2026-11-03T09:00:01Z",
-             "left_at": "2026-11-03T11:00:00.25Z"},
+             "left_at": "2026-11-03T11:00:00.25Z", "containers": ["train"]},
         ],
         "physical_devices": [],
         "use_mean_percent": 37.5, "use_highest_percent": 99.0, "use_measured_seconds": 6900.0,
@@ -325,6 +330,7 @@ def told(row: HistoryRow) -> dict[str, Any]:
                 "resource": stay.resource,
                 "joined_at": utc(stay.joined),
                 "left_at": utc(stay.left),
+                "containers": stay.containers,
             }
             for stay in row.stays
         ],

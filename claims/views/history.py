@@ -32,7 +32,7 @@ COLUMNS = (
     "node", "driver", "pool", "device", "share_id", "hardware_id", "product", "device_class",
     "extended_resource", "units", "replicas", "admin_access", "contested", "project", "namespace", "claim",
     "pods", "pod_stays", "person", "request", "use_mean_percent", "use_highest_percent",
-    "use_measured_seconds", "physical_devices", "physical_devices_told_by",
+    "use_measured_seconds", "physical_devices", "physical_devices_told_by", "pod_containers",
 )  # fmt: skip
 
 
@@ -118,4 +118,5 @@ def _line(row: HistoryRow) -> list[str]:
         f"{row.use.measured.total_seconds():.0f}" if row.use else "",
         "; ".join(f"{named.device_id} {named.part}".strip() for named in row.physical),
         "; ".join(dict.fromkeys(named.source for named in row.physical)),
+        "; ".join(", ".join(stay.containers or ()) for stay in row.stays),
     ]

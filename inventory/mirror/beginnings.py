@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from inventory.mirror.turn import Kind, Moment, Source, Turn, parse_time
-from inventory.models import ArchivedObject, Observation, Pod
+from inventory.models import ArchivedObject, Observation
 from portal.dra import model as dra
 from portal.sql import chunks
 
@@ -99,12 +99,3 @@ def _after(month: str) -> datetime:
     """The first instant after a month in UTC, such as "2026-09"."""
     year, number = map(int, month.split("-"))
     return datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
-
-
-def scheduled(turn: Turn, uids: set[str]) -> dict[str, datetime]:
-    """When Pods were scheduled, by uid."""
-    found: dict[str, datetime] = {}
-    for some in chunks(uids):
-        pods = Pod.objects.filter(cluster_id=turn.cluster_id, uid__in=some).exclude(scheduled_at=None)
-        found |= {uid: at for uid, at in pods.values_list("uid", "scheduled_at") if at is not None}
-    return found

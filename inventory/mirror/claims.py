@@ -16,6 +16,7 @@ from inventory.mirror import beginnings, consumption, departures, units
 from inventory.mirror.batches import Item
 from inventory.mirror.decoding import decode_core, decode_dra
 from inventory.mirror.kind import WRITE_BATCH, Change, MirroredKind, save
+from inventory.mirror.reserving import Reserving, reserving
 from inventory.mirror.turn import Kind, Moment, Placed, Source, Turn, parse_time
 from inventory.models import Claim, ClaimDevice, Device, DeviceProfile
 from portal.dra import model as dra
@@ -81,7 +82,7 @@ class _Known:
     epochs: Mapping[str, int] = field(default_factory=dict)
     # When the last allocation ended of claims that had one before, by uid.
     ended: Mapping[str, datetime] = field(default_factory=dict)
-    scheduled: Mapping[str, datetime] = field(default_factory=dict)
+    reserving: Reserving = field(default_factory=Reserving)
     # What partitions draw on, by the key of their device.
     counters: Mapping[int, consumption.Counters] = field(default_factory=dict)
 
@@ -175,7 +176,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                 created=row.created_at,
                 written_at=change.obj.written_at,
                 ended=known.ended.get(row.uid),
-                scheduled=known.scheduled,
+                scheduled=known.reserving.scheduled,
             )
             row.allocated_at = moment.at
             turn.observe(
@@ -195,7 +196,8 @@ class Claims(MirroredKind[Claim, ClaimObject]):
                 row.leaving, row.leaving_since = old.leaving, old.leaving_since
             departures.begin(turn, row, {uid: before[uid] for uid in before.keys() - after.keys()})
             back = departures.forget(row, after.keys())
-            _note_joining(turn, row, {uid: after[uid] for uid in after.keys() - before.keys() - back})
+            joining = {uid: after[uid] for uid in after.keys() - before.keys() - back}
+            _note_joining(turn, row, joining, known.reserving)
         return was != (allocation is not None) or (allocation is not None and not same)
 
     def _store_results(self, turn: Turn, results: list[tuple[Claim, ClaimObject]], known: _Known) -> None:
@@ -233,13 +235,13 @@ class Claims(MirroredKind[Claim, ClaimObject]):
 
     def _known(self, turn: Turn, changes: Sequence[Change[Claim, ClaimObject]]) -> _Known:
         named: set[DeviceKey] = set()
-        reserving: set[str] = set()
+        consumers: set[str] = set()
         unknown: set[str] = set()
         anew: set[str] = set()
         for change in changes:
             status = change.obj.claim.status
             named |= {(r.driver, r.pool, r.device) for r in _results(status.allocation)}
-            reserving |= {consumer.uid for consumer in status.reserved_for}
+            consumers |= {consumer.uid for consumer in status.reserved_for}
             if change.row is None:
                 unknown.add(change.item.uid)
             elif status.allocation is not None and change.row.epoch and not change.row.allocated:
@@ -251,7 +253,7 @@ class Claims(MirroredKind[Claim, ClaimObject]):
             counters=consumption.of(devices.values()),
             epochs=epochs,
             ended=beginnings.ended(turn, anew | {uid for uid, epoch in epochs.items() if epoch}),
-            scheduled=beginnings.scheduled(turn, reserving),
+            reserving=reserving(turn, consumers),
         )
 
 
@@ -455,9 +457,13 @@ def _store_statuses(claims: Sequence[tuple[Claim, Sequence[DeviceStatus]]]) -> N
         ClaimDevice.objects.bulk_update(changed, columns, batch_size=WRITE_BATCH)
 
 
-def _note_joining(turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]]) -> None:
-    for _, consumer in sorted(consumers.items()):
-        departures.note(turn, Kind.CONSUMER_JOINED, row, consumer, turn.observed())
+def _note_joining(
+    turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]], pods: Reserving
+) -> None:
+    for uid, consumer in sorted(consumers.items()):
+        containers = pods.containers(uid, row.name)
+        known = {} if containers is None else {"containers": containers}
+        departures.note(turn, Kind.CONSUMER_JOINED, row, {**consumer, **known}, turn.observed())
 
 
 def _note_leaving(turn: Turn, row: Claim, consumers: Mapping[str, Mapping[str, str]], moment: Moment) -> None:

@@ -67,7 +67,7 @@ def any_due(cluster_id: int) -> bool:
 
 
 def note(
-    turn: Turn, kind: Kind, row: Claim, consumer: Mapping[str, str], moment: Moment, *, version: str = ""
+    turn: Turn, kind: Kind, row: Claim, consumer: Mapping[str, Any], moment: Moment, *, version: str = ""
 ) -> None:
     """A consumer joined or left the present allocation of a claim."""
     what = "joined" if kind == Kind.CONSUMER_JOINED else "left"

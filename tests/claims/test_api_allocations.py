@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from claims.ledger import storage
-from claims.models import Allocation, Request, RequestClaim
+from claims.models import Allocation, Consumer, Request, RequestClaim
 from claims.rest.allocations import COLUMNS
 from inventory.models import Cluster, Observation
 from portal.accounts.models import Project, User
@@ -66,6 +66,32 @@ def test_an_interval_tells_its_facts_as_they_were(cast: Cast, ledger: Request) -
     assert (claim["started_at"], claim["ended_at"]) == ("2026-11-10T12:00:00Z", "2026-11-10T13:00:00Z")
     assert (claim["claim_uid"], claim["epoch"], claim["bound"]) == ("claim-1", 1, "tenant")
     assert (claim["person"], claim["consumers"], claim["profile"]) == ("rhea", ["train-0"], "digest-H100")
+
+
+@pytest.mark.parametrize(
+    ("uses", "told"),
+    [
+        (None, None), ([], []), ([["main", ""], ["log", ""]], ["main", "log"]),
+        ([["main", "gpu"], ["net", "nic"], ["both", ""]], ["main", "both"]),
+        ([["main", "gpu/large"], ["small", "gpu/small"]], ["main"]),
+    ],
+)  # fmt: skip
+def test_a_pods_containers_are_those_that_use_the_very_device(
+    cast: Cast, request_: Request, cluster: Cluster, uses: Any, told: Any
+) -> None:
+    consumer = {"resource": "pods", "name": "train-0", "uid": "pod-9"}
+    known = {} if uses is None else {"containers": uses}
+    observe(request_, Kind.CLAIM_ALLOCATED, 0)
+    observe(request_, Kind.CONSUMER_JOINED, 1, consumer=consumer | known)
+    storage.apply(cluster=cluster)
+    Allocation.objects.update(request_name="gpu/large")
+    (row,) = results(cast.owner)
+    assert [stay["containers"] for stay in row["stays"]] == [told]
+    assert [row["stays"] for row in results(cast.stranger)] == [[]]
+    before = list(Consumer.objects.values())
+    assert before[0]["containers"] == uses
+    storage.rebuild(cluster=cluster)
+    assert list(Consumer.objects.values()) == before
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def test_a_pod_leads_to_what_it_had_and_a_device_to_who_had_it(cast: Cast, held:
 def test_a_pod_that_had_it_for_a_part_of_the_time_says_which(
     cast: Cast, held: Request, cluster: Cluster
 ) -> None:
-    late = {"resource": "pods", "name": "late", "uid": "l"}
+    late = {"resource": "pods", "name": "late", "uid": "l", "containers": [["main", ""], ["log", ""]]}
     observe(held, Kind.CONSUMER_JOINED, 30, consumer=late)
     observe(held, Kind.CONSUMER_LEFT, 90, consumer=late)
     storage.apply(cluster=cluster)
@@ -264,7 +264,9 @@ def test_a_pod_that_had_it_for_a_part_of_the_time_says_which(
     # Only of who came later or left earlier; seconds after an allocation its Pod was there all the time.
     assert html.count('<span class="cd-nowrap">(') == 1
     (row,) = table(cast.owner, "history-export", {"pod": "l"})
+    assert "late</a>: main, log" in html
     assert row["pods"] == "'=secret-pod; late"
+    assert row["pod_containers"] == "; main, log"
     assert row["pod_stays"] == (
         "2026-11-10T12:01:00+00:00/2026-11-10T14:00:00+00:00; "
         "2026-11-10T12:30:00+00:00/2026-11-10T13:30:00+00:00"

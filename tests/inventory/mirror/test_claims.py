@@ -240,6 +240,29 @@ def test_the_same_events_again_change_nothing(mirror: Mirror) -> None:
     assert Observation.objects.count() == before
 
 
+def test_a_pod_joins_with_its_containers_that_use_the_claim(mirror: Mirror) -> None:
+    fleet(mirror)
+    work = pod(claims={"mine": "train", "other": "nic"}, on="n1")
+    work["metadata"]["uid"] = "uid-work"
+
+    def container(name: str, *claims: dict[str, str]) -> dict[str, object]:
+        return {"name": name, "resources": {"claims": list(claims)}}
+
+    work["spec"]["initContainers"] = [container("stage", {"name": "mine", "request": "gpu"})]
+    work["spec"]["containers"] = [
+        container("main", {"name": "mine"}, {"name": "other"}),
+        container("log"),
+        container("net", {"name": "other"}),
+    ]
+    mirror.see(work)
+    held = allocation(result("gpu-0"))
+    mirror.see(claim(allocated=held, reserved_for=("work", "unseen")))
+    joined = {o.facts["consumer"]["name"]: o.facts["consumer"] for o in mirror.observed("consumer-joined")}
+    assert joined["work"]["containers"] == [["stage", "gpu"], ["main", ""]]
+    # Whose Pod the mirror does not have: that is not known, which is not "none".
+    assert "containers" not in joined["unseen"]
+
+
 def test_consumers_come_and_go_within_one_epoch(mirror: Mirror) -> None:
     fleet(mirror)
     alloc = allocation(result("gpu-0"))
