@@ -12,14 +12,11 @@ from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from rest_framework import exceptions, serializers
 from rest_framework.request import Request as ApiRequest
-from rest_framework.response import Response
 
 from claims.money.held import Held, allocations_in, held_by
 from claims.money.usage import DIMENSIONS, TIMES, groups_of, hours
-from claims.money.versions import version
-from claims.rest.cursors import AS_OF, carried, counted_until, page_of
-from claims.rest.streams import etag_of, is_streamed, not_modified, streamed
-from claims.rest.usage import as_json, frame, measured, read, written
+from claims.rest.cursors import AS_OF, counted_until
+from claims.rest.usage import answer, measured, read
 from portal.accounts.models import User
 
 GROUP_BY = OpenApiParameter(
@@ -88,30 +85,24 @@ def put_together(request: ApiRequest, *, viewer: User) -> HttpResponseBase:
     """The answer in rows by `group_by`: a page, or a stream; 304 to who has it."""
     now = counted_until(request)
     wanted = read(request, now, held=True)
-    etag = etag_of(
-        request.get_full_path(), request.accepted_renderer.format, version(wanted, viewer=viewer, now=now)
+
+    def whole(rows: Sequence[Held]) -> dict[str, Any]:
+        return {
+            "allocations": allocations_in(wanted, viewer=viewer, now=now),
+            "quantities": measured((row.key.unit, row.key.per, row.time) for row in rows),
+        }
+
+    return answer(
+        request,
+        wanted,
+        viewer=viewer,
+        now=now,
+        name="allocations",
+        columns=MEASURED,
+        find=lambda: held_by(wanted, viewer=viewer, now=now),
+        tell=lambda row: _row(row, wanted.group_by),
+        whole=whole,
     )
-    if (known := not_modified(request, etag)) is not None:
-        return known
-    rows = held_by(wanted, viewer=viewer, now=now)
-    response: HttpResponseBase
-    if is_streamed(request):
-        told = (_row(row, wanted.group_by) for row in rows)
-        columns = (*wanted.group_by, *MEASURED)
-        response = streamed(request, written(request, told), columns=columns, name="allocations")
-    else:
-        page, following = page_of(request, rows, key=lambda row: [*row.key.groups, *row.key[1:]])
-        response = Response(
-            frame(wanted, now=now)
-            | {
-                "next": carried(following, now),
-                "results": [as_json(_row(row, wanted.group_by)) for row in page],
-                "allocations": allocations_in(wanted, viewer=viewer, now=now),
-                "quantities": measured((row.key.unit, row.key.per, row.time) for row in rows),
-            }
-        )
-    response["ETag"] = etag
-    return response
 
 
 def _row(row: Held, group_by: Sequence[str]) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 What a person may not see, their token may not see. Numbers are decimals with a point in every language.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.http.response import HttpResponseBase
@@ -18,6 +18,7 @@ from rest_framework.request import Request as ApiRequest
 from rest_framework.response import Response
 
 from claims.models import Charge
+from claims.money.held import Held
 from claims.money.months import zone_named
 from claims.money.usage import DIMENSIONS, TIMES, Row, Wanted, hours, quantities, rows_of, totals
 from claims.money.versions import version
@@ -28,6 +29,8 @@ from claims.rest.usage_answers import UsageOut
 from portal import money
 from portal.accounts.models import ApiToken, User
 from portal.api import ApiView
+
+R = TypeVar("R", Row, Held)
 
 FILTERS = [
     OpenApiParameter("from", description="A date, in the organisation's time zone, or an ISO 8601 time."),
@@ -117,25 +120,52 @@ def put_together(
 ) -> HttpResponseBase:
     """The answer in rows by `wanted.group_by`: a page, or a stream; 304 to who has it. `name` is what a file
     is called."""
+    return answer(
+        request,
+        wanted,
+        viewer=viewer,
+        now=now,
+        name=name,
+        columns=MEASURED,
+        find=lambda: rows_of(wanted, viewer=viewer, now=now),
+        tell=lambda row: group_row(row, wanted.group_by),
+        whole=sums,
+    )
+
+
+def answer(
+    request: ApiRequest,
+    wanted: Wanted,
+    *,
+    viewer: User,
+    now: datetime,
+    name: str,
+    columns: Sequence[str],
+    find: Callable[[], Sequence[R]],
+    tell: Callable[[R], Mapping[str, Any]],
+    whole: Callable[[Sequence[R]], dict[str, Any]],
+) -> HttpResponseBase:
+    """The same of rows of any kind: how they are found, told one by one (`columns` besides the groups), and
+    what is said of all of them beside a page."""
     etag = etag_of(
         request.get_full_path(), request.accepted_renderer.format, version(wanted, viewer=viewer, now=now)
     )
     if (known := not_modified(request, etag)) is not None:
         return known
-    rows = rows_of(wanted, viewer=viewer, now=now)
+    rows = find()
     response: HttpResponseBase
     if is_streamed(request):
-        told = (group_row(row, wanted.group_by) for row in rows)
-        response = streamed(request, written(request, told), columns=(*wanted.group_by, *MEASURED), name=name)
+        told = written(request, map(tell, rows))
+        response = streamed(request, told, columns=(*wanted.group_by, *columns), name=name)
     else:
         page, following = page_of(request, rows, key=lambda row: [*row.key.groups, *row.key[1:]])
         response = Response(
             frame(wanted, now=now)
             | {
                 "next": carried(following, now),
-                "results": [as_json(group_row(row, wanted.group_by)) for row in page],
+                "results": [as_json(tell(row)) for row in page],
             }
-            | sums(rows)
+            | whole(rows)
         )
     response["ETag"] = etag
     return response
