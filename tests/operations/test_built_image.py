@@ -19,7 +19,7 @@ import pytest
 
 from portal.env import BASE_DIR
 from portal.stack import free_port
-from tests.operations.test_image import stages
+from tests.operations.test_image import check_a_page_and_its_style, stages
 from tests.system.desk import until
 
 pytestmark = [
@@ -171,12 +171,7 @@ def test_it_migrates_starts_and_answers(image: Path, tmp_path: Path) -> None:
                 return False
 
         until(healthy, "an answer to /healthz", seconds=180)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/accounts/login/", timeout=10) as answer:
-            page = answer.read().decode()
-        assert "Sign in" in page
-        style = page.partition('href="/static/')[2].partition('"')[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/static/{style}", timeout=10) as answer:
-            assert answer.status == 200
+        check_a_page_and_its_style(port)
     finally:
         server.terminate()
         server.wait(30)

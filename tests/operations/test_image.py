@@ -141,16 +141,20 @@ def test_what_the_build_leaves_migrates_starts_and_answers(built: Path, tmp_path
             return asked.returncode == 0
 
         until(healthy, f"an answer to {shlex.join(check)}")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/accounts/login/", timeout=10) as answer:
-            page = answer.read().decode()
-        assert "Sign in" in page
-        style = page.partition('href="/static/')[2].partition('"')[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/static/{style}", timeout=10) as answer:
-            assert answer.status == 200
+        check_a_page_and_its_style(port)
     finally:
         server.terminate()
         server.wait(30)
     assert contents(built) == before
+
+
+def check_a_page_and_its_style(port: int) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/accounts/login/", timeout=10) as answer:
+        page = answer.read().decode()
+    assert "Sign in" in page
+    style = page.partition('href="/static/')[2].partition('"')[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/static/{style}", timeout=10) as answer:
+        assert answer.status == 200
 
 
 def contents(root: Path) -> dict[str, float]:
